@@ -17,7 +17,7 @@ pub use crate::head::Pooling;
 use crate::head::{HeadStep, dense_layers};
 pub use error::ConfigError;
 pub use families::FeedForward;
-use fields::{index, size};
+use fields::{MAX_BUCKETS, index, size, size_up_to};
 pub use section::DprSection;
 
 /// The architecture of an encoder.
@@ -145,7 +145,7 @@ impl EncoderConfig {
         families::check(family, &root)?;
         let sizes = families::sizes(family, &root)?;
         let buckets = match family {
-            Family::Mpnet => size(&root, "relative_attention_num_buckets", Some(32))?,
+            Family::Mpnet => size_up_to(&root, "relative_attention_num_buckets", Some(32), MAX_BUCKETS)?,
             _ => 0,
         };
         let mut config = Self {

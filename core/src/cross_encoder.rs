@@ -94,8 +94,8 @@ impl CrossEncoder {
     /// On the CPU kernels a pair's score does not depend on the others in its batch, to the bit.
     ///
     /// # Errors
-    /// [`EncodeError`] for a pair of too many tokens, an id outside the vocabulary, a score that is not finite, or a
-    /// failed device.
+    /// [`EncodeError`] for a pair of too many tokens, an id or a token type that the encoder does not have, a score
+    /// that is not finite, or a failed device.
     #[cfg(not(target_family = "wasm"))]
     pub fn forward(&self, pairs: &[PairTokens]) -> Result<Vec<f32>, EncodeError> {
         pollster::block_on(self.forward_async(pairs))

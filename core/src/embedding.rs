@@ -68,6 +68,9 @@ impl Embedding {
 
     /// Reads base64 of `dim` little-endian numbers, f32 or f16 by the number of bytes.
     ///
+    /// Nothing else tells the two apart: `dim / 2` numbers in f32, of a model of half as many dimensions, have the
+    /// bytes of `dim` in f16 and are read as those, into numbers without a meaning or [`EmbeddingError::NotFinite`].
+    ///
     /// # Errors
     /// [`EmbeddingError::Base64`] when it is not base64 or a broken number of bytes, else as [`Embedding::new`].
     pub fn from_base64(text: &str, dim: usize) -> Result<Self, EmbeddingError> {

@@ -9,7 +9,7 @@ use crate::kernel::KernelEncoder;
 use crate::precision::Precision;
 #[cfg(all(feature = "burn", not(target_family = "wasm")))]
 use crate::precision::PrecisionError;
-use crate::row::{LastStates, Row};
+use crate::row::{LastStates, PAIR_TYPES, Row};
 use crate::weights::{TensorMap, WeightsError};
 
 /// An encoder on one of its engines.
@@ -77,7 +77,8 @@ impl Engine {
     /// Checks `rows` and returns what the network makes of them, `[rows, dim]`.
     ///
     /// # Errors
-    /// [`EncodeError`] for a row of no tokens or too many, an id outside the vocabulary, or a failed device.
+    /// [`EncodeError`] for a row of no tokens or too many, an id or a token type that the encoder does not have, or a
+    /// failed device.
     pub(crate) async fn forward(
         &self,
         rows: &[Row<'_>],
@@ -143,12 +144,16 @@ async fn numbers<const D: usize>(tensor: burn::tensor::Tensor<D>) -> Result<Vec<
 
 fn check(rows: &[Row<'_>], config: &EncoderConfig) -> Result<(), EncodeError> {
     let (limit, vocab_size) = (config.position_limit(), config.vocab_size);
-    for (row, Row { ids, .. }) in rows.iter().enumerate() {
+    let types = if config.one_type { 1 } else { config.type_vocab_size.clamp(1, PAIR_TYPES) };
+    for (row, Row { ids, types: kinds }) in rows.iter().enumerate() {
         if ids.is_empty() || ids.len() > limit {
             return Err(EncodeError::Length { row, got: ids.len(), limit });
         }
         if let Some(id) = ids.iter().find(|id| **id as usize >= vocab_size) {
             return Err(EncodeError::TokenId { row, id: *id, vocab_size });
+        }
+        if let Some(kind) = kinds.iter().find(|kind| usize::from(**kind) >= types) {
+            return Err(EncodeError::TokenType { row, kind: *kind, types });
         }
     }
     Ok(())

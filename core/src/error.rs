@@ -58,6 +58,18 @@ pub enum EncodeError {
         /// Rows of the word embedding.
         vocab_size: usize,
     },
+    /// A token type that the encoder has no embedding of, or was not trained with.
+    #[error(
+        "row {row} has token type {kind}; the encoder has types below {types}: was another tokenizer used?"
+    )]
+    TokenType {
+        /// Position in the batch.
+        row: usize,
+        /// The type.
+        kind: u8,
+        /// Types that tokens of a pair may have.
+        types: usize,
+    },
     /// The encoder made numbers by which nothing can be ranked.
     #[error("the encoder made no usable vector ({0}): its weights are damaged, or the device failed")]
     Vector(#[from] EmbeddingError),

@@ -146,7 +146,10 @@ fn parts(source: &str) -> Option<Vec<Part>> {
     if !rest.is_empty() {
         parts.push(Part::Literal(rest.to_owned()));
     }
-    let braces = parts.iter().any(|part| matches!(part, Part::Literal(text) if text.contains('}')));
+    let braces = parts.iter().any(|part| match part {
+        Part::Literal(text) | Part::Title { otherwise: text } => text.contains(['{', '}']),
+        Part::Text => false,
+    });
     (texts == 1 && titles <= 1 && !braces).then_some(parts)
 }
 
@@ -306,6 +309,8 @@ mod tests {
             "{text",
             "{text}}",
             "{{text}}",
+            "{title|a{b} {text}",
+            "{title|{} {text}",
         ] {
             let error = bad.parse::<TitleJoin>().unwrap_err().to_string();
             assert!(error.contains(&format!("{bad:?}")) && error.contains("{text} once"), "{error}");

@@ -201,7 +201,8 @@ impl Reader {
     /// On the CPU kernels an input's scores do not depend on the others in its batch, to the bit.
     ///
     /// # Errors
-    /// [`ReadError::NotFinite`], or [`EncodeError`] for an id outside the vocabulary or a failed device.
+    /// [`ReadError::NotFinite`], or [`EncodeError`] for an id or a token type that the reader does not have, or a
+    /// failed device.
     #[cfg(not(target_family = "wasm"))]
     pub fn logits(&self, inputs: &[ReaderInput]) -> Result<Vec<ReaderLogits>, ReadError> {
         pollster::block_on(self.logits_async(inputs))

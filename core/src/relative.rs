@@ -15,7 +15,8 @@ pub(crate) fn bucket(relative: i64, buckets: usize) -> usize {
         return direction + distance;
     }
     let scale = (distance as f64 / exact as f64).ln() / (MAX_DISTANCE / exact as f64).ln();
-    direction + (exact + (scale * (half - exact) as f64) as usize).min(half.saturating_sub(1))
+    let beyond = (scale * (half - exact) as f64) as usize;
+    direction + exact.saturating_add(beyond).min(half.saturating_sub(1))
 }
 
 #[cfg(test)]
@@ -32,5 +33,19 @@ mod tests {
         }
         assert_eq!((bucket(-500, 32), bucket(500, 32)), (15, 31));
         assert_eq!(bucket(5, 1), 0, "a damaged config does not panic");
+    }
+
+    #[test]
+    fn every_number_of_buckets_has_one_for_every_position() {
+        // With 512 to 515 of them the logarithmic scale has no length.
+        for buckets in 1..=1100 {
+            for relative in [0, 1, 63, 64, 127, 128, 129, 500, 1 << 20, i64::MAX] {
+                for relative in [relative, -relative] {
+                    let found = bucket(relative, buckets);
+                    assert!(found < buckets, "{relative} of {buckets}: {found}");
+                }
+            }
+        }
+        assert_eq!((bucket(-500, 512), bucket(500, 515)), (255, 513));
     }
 }

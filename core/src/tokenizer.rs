@@ -125,7 +125,7 @@ impl TextTokenizer {
             return Err(TokenizerError::Vocabulary { tokens, vocab_size: config.vocab_size });
         }
         let (special, max_tokens) = (template.pair_tokens(), config.max_tokens);
-        if special > max_tokens {
+        if special >= max_tokens {
             return Err(TokenizerError::Room { special, max_tokens });
         }
         let token_types = if config.one_type { 1 } else { config.type_vocab_size };

@@ -167,7 +167,8 @@ impl TensorMap {
         Ok(())
     }
 
-    /// Moves the tensors of `other` here, under the names that `rename` gives.
+    /// Moves the tensors of `other` here, under the names that `rename` gives. Those of `other` that may be left, of
+    /// the layer over `[CLS]` that classifiers read, are dropped, and `rename` is not asked for them.
     ///
     /// # Errors
     /// [`WeightsError::Unused`] for a tensor without a new name, [`WeightsError::Duplicate`] for a name that is taken.
@@ -229,7 +230,9 @@ impl TensorMap {
         self.tensors.get(name).or_else(|| self.spare.get(name)).map(|stored| stored.shape.as_slice())
     }
 
-    /// Takes a tensor out and returns its plain numbers, in whichever format they are stored.
+    /// Takes a tensor out and returns its plain numbers, in whichever format they are stored. Of a matrix in 8 or 4
+    /// bits the scales are checked to be finite, not their products with the codes, which a scale near the largest
+    /// `f32` makes infinite.
     ///
     /// # Errors
     /// When it is missing, misshapen, of an unsupported type, or not finite.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::fields::{float, index, size};
+use super::fields::{MAX_LAYERS, float, index, size, size_up_to};
 use super::{ConfigError, Family, Rotary};
 
 /// The way a feed-forward layer widens.
@@ -111,7 +111,7 @@ pub(super) fn sizes(family: Family, root: &Value) -> Result<Sizes, ConfigError> 
     }
     Ok(Sizes {
         hidden: size(root, keys[0], None)?,
-        layers: size(root, keys[1], None)?,
+        layers: size_up_to(root, keys[1], None, MAX_LAYERS)?,
         heads: size(root, keys[2], None)?,
         intermediate: size(root, keys[3], None)?,
         positions: size(root, keys[4], None)?,
@@ -223,12 +223,17 @@ pub(super) fn rotary(family: Family, root: &Value, layers: usize) -> Result<Opti
         refuse(root, "rope_scaling", "only null is supported")?;
     }
     match family {
-        Family::Modernbert => Ok(Some(Rotary {
-            theta: theta(Some("full_attention"), "global_rope_theta", 160_000.0)?,
-            local_theta: theta(Some("sliding_attention"), "local_rope_theta", 10_000.0)?,
-            window: size(root, "local_attention", Some(128))? / 2,
-            local_layers: local_layers(root, layers)?,
-        })),
+        Family::Modernbert => {
+            let global = theta(Some("full_attention"), "global_rope_theta", 160_000.0)?;
+            // As in transformers, where null is another value than none.
+            let local = if root.get("local_rope_theta") == Some(&Value::Null) { global } else { 10_000.0 };
+            Ok(Some(Rotary {
+                theta: global,
+                local_theta: theta(Some("sliding_attention"), "local_rope_theta", local)?,
+                window: size(root, "local_attention", Some(128))? / 2,
+                local_layers: local_layers(root, layers)?,
+            }))
+        }
         Family::NomicBert => {
             let theta = theta(None, "rotary_emb_base", 1_000.0)?;
             let local_layers = vec![false; layers];
@@ -323,6 +328,46 @@ mod tests {
         let default = read(&format!(r#"{{"model_type":"modernbert",{SIZES}}}"#)).unwrap().rotary.unwrap();
         assert_eq!((default.theta, default.local_theta, default.window), (160_000.0, 10_000.0, 64));
         assert_eq!(default.local_layers, [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_local_theta_of_null_is_the_global_one() {
+        let thetas = |extra: &str| {
+            let json = format!(r#"{{"model_type":"modernbert",{SIZES}{extra}}}"#);
+            let rotary = read(&json).unwrap().rotary.unwrap();
+            (rotary.theta, rotary.local_theta)
+        };
+        assert_eq!(thetas(""), (160_000.0, 10_000.0));
+        assert_eq!(thetas(r#","local_rope_theta":null"#), (160_000.0, 160_000.0));
+        assert_eq!(thetas(r#","local_rope_theta":null,"global_rope_theta":80000.0"#), (8e4, 8e4));
+        let newer = |kind: &str| format!(r#","rope_parameters":{{"{kind}":{{"rope_theta":500.0}}}}"#);
+        let null = r#","local_rope_theta":null"#;
+        assert_eq!(thetas(&format!("{null}{}", newer("full_attention"))), (500.0, 500.0));
+        assert_eq!(thetas(&format!("{null}{}", newer("sliding_attention"))), (160_000.0, 500.0));
+    }
+
+    #[test]
+    fn more_layers_than_any_encoder_has_are_refused_under_every_key() {
+        let distilbert = r#"{"model_type":"distilbert","dim":32,"n_layers":4,"n_heads":4,"hidden_dim":64,
+            "vocab_size":100,"max_position_embeddings":64}"#;
+        let bert = format!(r#"{{"model_type":"bert",{SIZES}}}"#);
+        let modern = format!(r#"{{"model_type":"modernbert",{SIZES}}}"#);
+        let nomic = format!("{{{NOMIC}}}").replace("\"n_layer\":2", "\"n_layer\":4");
+        for (json, key) in [
+            (bert.as_str(), "num_hidden_layers"),
+            (modern.as_str(), "num_hidden_layers"),
+            (distilbert, "n_layers"),
+            (nomic.as_str(), "n_layer"),
+        ] {
+            let of =
+                |layers: u64| read(&json.replace(&format!("\"{key}\":4"), &format!("\"{key}\":{layers}")));
+            assert_eq!(of(1024).unwrap().num_hidden_layers, 1024);
+            for layers in [1025, 1 << 20, u64::MAX] {
+                let expected = format!("{key} is {layers}, it must be from 1 to 1024");
+                let error = of(layers).unwrap_err();
+                assert!(error.contains(&expected), "{error:?} does not say {expected:?}");
+            }
+        }
     }
 
     #[test]

@@ -7,19 +7,35 @@ use super::ConfigError;
 /// The largest size any one dimension of a config may have; a larger one is a damaged or hostile file.
 pub(super) const MAX_SIZE: u64 = 1 << 20;
 
+/// The most layers of an encoder, each of which takes memory before its weights are there.
+pub(super) const MAX_LAYERS: u64 = 1024;
+
+/// The most buckets of relative positions: they reach to a distance of 128 in each direction.
+pub(super) const MAX_BUCKETS: u64 = 256;
+
 /// Returns a size from 1 to [`MAX_SIZE`], `default` where the field is absent.
 pub(super) fn size(root: &Value, field: &'static str, default: Option<u64>) -> Result<usize, ConfigError> {
+    size_up_to(root, field, default, MAX_SIZE)
+}
+
+/// Returns a size from 1 to `most`, `default` where the field is absent.
+pub(super) fn size_up_to(
+    root: &Value,
+    field: &'static str,
+    default: Option<u64>,
+    most: u64,
+) -> Result<usize, ConfigError> {
     let got = match (root.get(field), default) {
         (None | Some(Value::Null), Some(default)) => default,
         (value, _) => {
             value.and_then(Value::as_u64).ok_or(ConfigError::Field { field, expected: "a whole number" })?
         }
     };
-    if got == 0 || got > MAX_SIZE {
+    if got == 0 || got > most {
         return Err(ConfigError::Value {
             field,
             got: got.to_string(),
-            expected: format!("it must be from 1 to {MAX_SIZE}"),
+            expected: format!("it must be from 1 to {most}"),
         });
     }
     Ok(got as usize)

@@ -50,6 +50,20 @@ fn mpnet_s_positions_start_after_the_pad_id() {
 }
 
 #[test]
+fn buckets_of_relative_positions_are_limited() {
+    let buckets = |count: u64| {
+        let text = json(&format!(r#","relative_attention_num_buckets":{count}"#));
+        EncoderConfig::from_json(text.replace("\"bert\"", "\"mpnet\"").as_bytes())
+    };
+    assert_eq!(buckets(256).unwrap().relative_attention_num_buckets, 256);
+    for count in [0, 257, 512, 1 << 20] {
+        let message = buckets(count).unwrap_err().to_string();
+        let expected = format!("relative_attention_num_buckets is {count}, it must be from 1 to 256");
+        assert!(message.contains(&expected), "{message:?} does not say {expected:?}");
+    }
+}
+
+#[test]
 fn what_encoders_of_texts_say_of_themselves_is_read() {
     for class in ["BertModel", "BertForMaskedLM", "BertForPreTraining", "DPRContextEncoder"] {
         let said = format!(
@@ -66,6 +80,7 @@ fn each_bad_config_names_its_field() {
         (json("").replace("\"hidden_size\":32,", ""), "hidden_size"),
         (json("").replace("\"num_attention_heads\":4", "\"num_attention_heads\":5"), "does not divide"),
         (json("").replace("\"hidden_size\":32", "\"hidden_size\":0"), "from 1 to"),
+        (json("").replace("\"num_hidden_layers\":2", "\"num_hidden_layers\":1025"), "from 1 to 1024"),
         (json(r#","hidden_act":"relu""#), "relu"),
         (json(r#","position_embedding_type":"relative_key_query""#), "relative_key_query"),
         (json(r#","is_decoder":true"#), "is_decoder is true"),

@@ -18,6 +18,8 @@ mod pool;
 mod precision;
 mod relative;
 mod rotary;
+#[cfg(any(test, feature = "page-kernels"))]
+mod workgroups;
 
 use burn::module::Module;
 use burn::nn::Linear;

@@ -93,7 +93,7 @@ pub(super) fn silu<S: Simd>(x: f32) -> f32 {
 /// Returns the reduction of the lanes by `join`: pairwise, in a tree of four levels, or from the first lane to the last
 /// in a browser module, where that is less code.
 #[inline(always)]
-pub(super) fn reduce(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+pub(super) fn reduce<T: Copy>(mut lanes: [T; LANES], join: impl Fn(T, T) -> T) -> T {
     if cfg!(target_arch = "wasm32") {
         return lanes[1..].iter().fold(lanes[0], |a, b| join(a, *b));
     }
@@ -122,14 +122,16 @@ fn sum_by(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     reduce(sums, |a, b| a + b)
 }
 
-/// Returns the largest absolute value of a row.
+/// Returns the largest absolute value of a row, NaN where the row holds one.
 #[inline(always)]
 pub(super) fn max_abs(values: &[f32]) -> f32 {
-    max_by(values, 0.0, f32::abs)
+    // The bits of numbers without a sign are in the order of the numbers, and those of NaN are above them.
+    f32::from_bits(max_by(values, 0, |value| value.abs().to_bits()))
 }
 
+/// Returns the largest key of a row, or `least`. Keys of NaN are passed over.
 #[inline(always)]
-fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
+fn max_by<T: Copy + PartialOrd>(values: &[f32], least: T, key: impl Fn(f32) -> T) -> T {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut best = [least; LANES];
     for chunk in chunks {
@@ -330,6 +332,25 @@ mod tests {
                 assert!((f64::from(got * factor) - exact).abs() < 1e-6, "{length} scores");
             }
         }
+    }
+
+    #[test]
+    fn the_largest_magnitude_is_nan_where_there_is_one() {
+        for length in [1usize, 3, 15, 16, 17, 48, 53] {
+            let mut row: Vec<f32> = (0..length).map(|i| (i as f32 * 7.3).sin() * 50.0).collect();
+            let most = row.iter().fold(0f32, |most, x| most.max(x.abs()));
+            assert_eq!(max_abs(&row), most, "{length} numbers");
+            for at in 0..length {
+                for bad in [f32::NAN, -f32::NAN, f32::NEG_INFINITY] {
+                    let before = std::mem::replace(&mut row[at], bad);
+                    let (got, expected) = (max_abs(&row), bad.abs());
+                    let is_right = got == expected || got.is_nan() && expected.is_nan();
+                    assert!(is_right, "{bad} at {at} of {length}: {got}");
+                    row[at] = before;
+                }
+            }
+        }
+        assert_eq!((max_abs(&[]), max_abs(&[-0.0, 1e-40])), (0.0, 1e-40));
     }
 
     #[test]

@@ -116,7 +116,7 @@ mod tests {
             json!({"type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null,
                 "end_of_word_suffix": "</w>", "fuse_unk": true, "byte_fallback": true, "ignore_merges": true,
                 "vocab": words, "merges": [["a", "b"]]}),
-            json!({"type": "BPE", "dropout": 0.5, "vocab": words, "merges": ["#version: 0.2", "a b"]}),
+            json!({"type": "BPE", "vocab": words, "merges": ["#version: 0.2", "a b"]}),
             json!({"type": "Unigram", "unk_id": 1, "byte_fallback": false, "vocab": [["a", -1.5], ["<unk>", 0.0]]}),
             // From before there were types.
             json!({"dropout": null, "vocab": words, "merges": ["a b"]}),
@@ -140,6 +140,21 @@ mod tests {
             let ours = read(&bytes).map_err(|e| format!("{part}: {e}")).unwrap().inner;
             let [ours, library] = [ours, library].map(|tokenizer| serde_json::to_value(&tokenizer).unwrap());
             assert_eq!(ours[name], library[name], "{part}");
+        }
+    }
+
+    #[test]
+    fn a_text_has_the_same_ids_with_the_dropout_of_training_as_without() {
+        let with = |dropout: Value| {
+            let words = json!({"a": 0, "b": 1, "ab": 2});
+            let bpe = json!({"type": "BPE", "dropout": dropout, "vocab": words, "merges": [["a", "b"]]});
+            read(&file("model", bpe)).unwrap().inner
+        };
+        let (without, with) = (with(Value::Null), with(json!(0.9)));
+        assert_eq!(without.to_string(false).unwrap(), with.to_string(false).unwrap());
+        let text = "ab".repeat(20);
+        for tokenizer in [without, with] {
+            assert_eq!(tokenizer.encode_fast(text.as_str(), false).unwrap().get_ids(), [2; 20]);
         }
     }
 
@@ -173,6 +188,11 @@ mod tests {
                 "\"a b c\" is not two tokens",
             ),
             ("model", json!({"type": "BPE", "vocab": words, "merges": ["a x"]}), "`x`"),
+            (
+                "model",
+                json!({"type": "BPE", "dropout": "0.1", "vocab": words, "merges": []}),
+                "its model.dropout is not a number",
+            ),
             // The library cuts a prefix off the second token without looking, and panics.
             (
                 "model",

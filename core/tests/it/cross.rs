@@ -269,3 +269,22 @@ fn what_does_not_fit_is_refused_by_name() {
     let error = encoder.score("cats", &[("", "cats"), ("", "the cats")]).unwrap_err();
     assert!(matches!(error, EncodeError::Score { row: 0 }), "{error}");
 }
+
+#[test]
+fn pairs_of_another_tokenizer_are_refused_by_their_types() {
+    // Both tokenizers are BERT's, but DistilBERT has no token types.
+    let [bert, distilbert] = [0, 3].map(|model| Files::new(MODELS[model]).load(DeviceChoice::Cpu).unwrap());
+    // BERT, trained with one type for both texts.
+    let mut files = Files::new(MODELS[0]);
+    let config = CrossEncoderConfig::from_json(files.config.to_string().as_bytes()).unwrap();
+    files.config["dpr"] = json!(config.encoder().section());
+    files.config["dpr"]["one_type"] = json!(true);
+    let of_one_type = files.load(DeviceChoice::Cpu).unwrap();
+
+    let pair = bert.pair_tokens("cats", "", "the cats").unwrap();
+    assert!(pair.types().contains(&1) && bert.forward(std::slice::from_ref(&pair)).is_ok());
+    for encoder in [distilbert, of_one_type] {
+        let error = encoder.forward(std::slice::from_ref(&pair)).unwrap_err();
+        assert!(matches!(error, EncodeError::TokenType { row: 0, kind: 1, types: 1 }), "{error}");
+    }
+}

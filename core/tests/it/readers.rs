@@ -366,4 +366,12 @@ fn what_does_not_fit_is_refused_by_name() {
     let foreign = roberta.input("한강은", "", "한강은 서울을 지나").unwrap();
     let error = bert.logits(&[foreign]).unwrap_err();
     assert!(matches!(error, ReadError::Encode(EncodeError::TokenId { .. })), "{error}");
+    // The other way round the ids fit, and the types do not.
+    let foreign = bert.input("cats", "", "Cats sleep.").unwrap();
+    assert!(foreign.types().contains(&1) && bert.logits(std::slice::from_ref(&foreign)).is_ok());
+    let error = roberta.logits(&[foreign]).unwrap_err();
+    let is_of_types =
+        matches!(error, ReadError::Encode(EncodeError::TokenType { row: 0, kind: 1, types: 1 }));
+    assert!(is_of_types, "{error}");
+    assert!(error.to_string().contains("token type 1; the encoder has types below 1"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use crate::golden;
 
-use dpr_core::{EncoderConfig, TextTokenizer};
+use dpr_core::{EncoderConfig, ReaderConfig, TextTokenizer, TokenizerError};
 use golden::unpacked;
 use serde_json::Value;
 
@@ -102,6 +102,21 @@ fn unigram_and_byte_level_tokenise_two_thousand_lines_in_every_script_as_in_pyth
             assert_eq!(tokenizer.passage(title, text).unwrap(), ids(expected), "{name}: {title:?}, {text:?}");
         }
     }
+}
+
+#[test]
+fn special_tokens_that_leave_no_room_for_a_text_are_refused() {
+    let fixture = golden::root().join("tests/fixtures/readers/roberta");
+    let [config, json] =
+        ["config.json", "tokenizer.json"].map(|name| std::fs::read(fixture.join(name)).unwrap());
+    let limited_to = |tokens| {
+        let config = ReaderConfig::from_json(&config).unwrap().with_max_tokens(tokens);
+        TextTokenizer::from_json(&json, config.encoder())
+    };
+    // One at the start, two between the texts, and one at the end.
+    let error = limited_to(4).map(drop).unwrap_err();
+    assert!(matches!(error, TokenizerError::Room { special: 4, max_tokens: 4 }), "{error}");
+    assert_eq!(limited_to(5).unwrap().passage("Cats", "Cats sleep.").unwrap().len(), 5);
 }
 
 #[test]

@@ -10,6 +10,8 @@ use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
+use super::super::workgroups::spread;
+
 /// Values in one vector of the kernels.
 pub(super) const LANES: usize = 4;
 /// The widest head that [`attend`] takes: more would not fit a GPU's registers.
@@ -463,7 +465,9 @@ pub(super) fn norm(
     output
 }
 
-/// Returns the number of workgroups for so many invocations.
+/// Returns the numbers of workgroups for so many invocations or more. What is more, in the last group or in the last
+/// groups of two dimensions, stops at the start of every kernel: `ABSOLUTE_POS` counts through both dimensions.
 fn workgroups(invocations: usize) -> CubeCount {
-    CubeCount::Static((invocations as u32).div_ceil(UNITS), 1, 1)
+    let [first, second] = spread((invocations as u32).div_ceil(UNITS));
+    CubeCount::Static(first, second, 1)
 }

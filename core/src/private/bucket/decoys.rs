@@ -100,6 +100,9 @@ impl Centroids {
     /// Returns the buckets that are probed for a question whose [home](Centroids::home) is `home`: that bucket and its
     /// nearest ones, in this order. They are the nearest ones of the home, not of the question: otherwise repeated
     /// questions would show one bucket that stays and neighbours that vary, which tells the home.
+    ///
+    /// # Panics
+    /// When `home` is not below [`Centroids::len`].
     pub fn probed(&self, home: usize, plan: Plan) -> Vec<usize> {
         self.group(home, plan.probes, &[])
     }
@@ -111,6 +114,9 @@ impl Centroids {
     ///
     /// What is hashed does not contain the number of decoys, so the decoys of a small number are mostly among those of a
     /// larger one: a host that sees the fetches of both cannot single out the real group as what they have in common.
+    ///
+    /// # Panics
+    /// When `home` is not below [`Centroids::len`].
     pub fn fetched(&self, home: usize, plan: Plan, key: &DeviceKey) -> Vec<usize> {
         let mut taken = vec![false; self.len()];
         let mut fetched = Vec::with_capacity(plan.fetched());

@@ -192,17 +192,18 @@ impl Tables {
             return Err(ParameterError::RowNorm(rank.scale).into());
         }
         within("the number of used columns", text.used as u64, 1, text.columns as u64)?;
-        let rows = self.rank.blocks() * self.rank.set().degree;
+        let rows = (self.rank.blocks() * self.rank.set().degree) as u64;
+        // Of the largest shapes the two tables have 2^32 and 2^35 bytes, more than `usize` holds in a page.
         let server = [
-            (RANK_TABLE, rows * rank.dims),
-            (TEXT_TABLE, text.rows * text.columns),
-            (POSITIONS, self.manifest.passages * 4),
+            (RANK_TABLE, rows * rank.dims as u64),
+            (TEXT_TABLE, text.rows as u64 * text.columns as u64),
+            (POSITIONS, self.manifest.passages as u64 * 4),
         ];
         let public = [
-            (PROJECTION, dim * 4 + dim * rank.dims * 2),
-            (RANK_HINT, self.rank.hint_bytes()),
-            (TEXT_HINT, self.fetch.hint_bytes()),
-            (COLUMNS, text.used * (1 + HASH)),
+            (PROJECTION, (dim * 4 + dim * rank.dims * 2) as u64),
+            (RANK_HINT, self.rank.hint_bytes() as u64),
+            (TEXT_HINT, self.fetch.hint_bytes() as u64),
+            (COLUMNS, (text.used * (1 + HASH)) as u64),
         ];
         check_files(&self.manifest.tables, &server)?;
         check_files(&self.manifest.files, &public)
@@ -218,16 +219,13 @@ fn check_noise(tables: &Tables, rank_norm: f64, fetch_norm: f64) -> Result<(), P
     if fetch_norm >= 0.0 && margin >= LEAST_MARGIN { Ok(()) } else { Err(ParameterError::Margin(margin)) }
 }
 
-fn check_files(
-    listed: &BTreeMap<String, FileEntry>,
-    expected: &[(&str, usize)],
-) -> Result<(), ManifestError> {
+fn check_files(listed: &BTreeMap<String, FileEntry>, expected: &[(&str, u64)]) -> Result<(), ManifestError> {
     let is_known = |name: &String| expected.iter().any(|(known, _)| known == name);
     if let Some(name) = listed.keys().find(|name| !is_known(name)) {
         return Err(ManifestError::File(name.chars().take(80).collect()));
     }
-    let is_right = |name: &str, bytes: usize| {
-        listed.get(name).is_some_and(|file| file.bytes == bytes as u64 && digest(&file.sha256).is_some())
+    let is_right = |name: &str, bytes: u64| {
+        listed.get(name).is_some_and(|file| file.bytes == bytes && digest(&file.sha256).is_some())
     };
     match expected.iter().find(|(name, bytes)| !is_right(name, *bytes)) {
         None => Ok(()),
@@ -421,5 +419,53 @@ impl Columns {
         mask_column(column, &mut bytes);
         let (length, rest) = bytes.split_first_chunk::<LENGTH>().ok_or(WireError::Spoiled)?;
         rest.get(..u32::from_le_bytes(*length) as usize).map(<[u8]>::to_vec).ok_or(WireError::Spoiled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(files: &[(&str, u64)]) -> BTreeMap<String, FileEntry> {
+        let entry = |bytes| FileEntry { bytes, sha256: "0f".repeat(32) };
+        files.iter().map(|(name, bytes)| ((*name).to_owned(), entry(*bytes))).collect()
+    }
+
+    /// Returns the manifest of the largest shapes, with tables of so many bytes.
+    fn largest(rank_table: u64, text_table: u64) -> Vec<u8> {
+        let manifest = Manifest {
+            format_version: FORMAT,
+            index_version: "v".into(),
+            model_fingerprint: "f".into(),
+            dim: 1024,
+            passages: 1 << 24,
+            rank: RankEntry { set: 1, dims: 256, scale: 100.0, row_norm: 40.0, noise: 0.3 },
+            text: TextEntry { set: 16, columns: 1 << 19, used: 1 << 19, rows: 1 << 16, row_norm: 1000.0 },
+            tables: listed(&[(RANK_TABLE, rank_table), (TEXT_TABLE, text_table), (POSITIONS, 1 << 26)]),
+            files: listed(&[
+                (PROJECTION, 4 * 1024 + 2 * 1024 * 256),
+                (RANK_HINT, (1 << 24) * 13 / 8),
+                (TEXT_HINT, 1 << 28),
+                (COLUMNS, 17 << 19),
+            ]),
+        };
+        serde_json::to_vec(&manifest).unwrap()
+    }
+
+    #[test]
+    fn tables_of_four_gibibytes_and_more_have_their_whole_size() {
+        let (rank, text) = (1 << 32, 1 << 35);
+        let tables = Tables::read(&largest(rank, text)).unwrap();
+        assert_eq!((tables.rank.passages(), tables.fetch.columns()), (1 << 24, 1 << 19));
+        // Sizes of which 32 bits are the same.
+        for (rank, text, name) in [
+            (0, text, RANK_TABLE),
+            (2 * rank, text, RANK_TABLE),
+            (rank, 0, TEXT_TABLE),
+            (rank, text + rank, TEXT_TABLE),
+        ] {
+            let refused = Tables::read(&largest(rank, text)).unwrap_err();
+            assert_eq!(refused, ManifestError::File(name.to_owned()));
+        }
     }
 }

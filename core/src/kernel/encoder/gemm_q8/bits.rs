@@ -37,7 +37,8 @@ impl InputBits {
         if cfg!(target_arch = "wasm32") { Self::Seven } else { Self::MOST };
 
     /// Returns the inverse scale, which makes whole numbers of the inputs of a token, and the scale. Sums of weights
-    /// of 8 bits times such inputs fit in 32 bits.
+    /// of 8 bits times such inputs fit in 32 bits. Where an input is not finite, the inverse is 0 and the scale is not
+    /// finite either, so that products of the token are NaN.
     #[cfg_attr(target_arch = "wasm32", inline(never))]
     #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     pub(super) fn inverse_and_scale(self, row: &[f32]) -> (f32, f32) {
@@ -61,15 +62,14 @@ fn seven(row: &[f32]) -> (f32, f32) {
     let (first, third) = (largest[0], largest[OUTLIERS]);
     let most_of_14 = MOST_OF_14_BITS as f32;
     let limit = limit_beside(OUTLIERS * MOST_OF_14_BITS, row.len(), MOST_OF_7_BITS);
-    match first {
-        f32::INFINITY => (0.0, f32::NAN),
-        // Divided first: the product of a large input could be infinite.
-        _ if first > third * (most_of_14 / limit) => of(first, most_of_14),
-        _ => of(third, limit),
+    if !first.is_finite() {
+        return (0.0, f32::NAN);
     }
+    // Divided first: the product of a large input could be infinite.
+    if first > third * (most_of_14 / limit) { of(first, most_of_14) } else { of(third, limit) }
 }
 
-/// Returns the largest magnitudes of a row, the largest first, 0 where there are fewer. NaN are passed over.
+/// Returns the largest magnitudes of a row, the largest first, 0 where there are fewer. NaN are above all others.
 #[inline(always)]
 fn largest(row: &[f32]) -> [f32; OUTLIERS + 1] {
     let mut lanes = [lanes::ZERO; OUTLIERS + 1];
@@ -82,13 +82,13 @@ fn largest(row: &[f32]) -> [f32; OUTLIERS + 1] {
             (*largest, values) = lanes::sorted(*largest, values);
         }
     }
-    let mut largest = [0f32; OUTLIERS + 1];
+    let mut largest = [0u32; OUTLIERS + 1];
     for mut value in lanes.into_iter().flat_map(lanes::array) {
         for largest in &mut largest {
             (*largest, value) = if value > *largest { (value, *largest) } else { (*largest, value) };
         }
     }
-    largest
+    largest.map(f32::from_bits)
 }
 
 /// Returns the largest input up to `most` that cannot overflow a sum over `k` inputs, with weights down to -128.
@@ -101,31 +101,32 @@ fn limit_beside(outliers: usize, k: usize, most: usize) -> f32 {
     ((i32::MAX as usize / 128 - outliers) / k.max(1)).min(most) as f32
 }
 
-/// Numbers by fours.
+/// Magnitudes by fours, as the whole numbers of their bits: these are in the order of the magnitudes, and those of NaN
+/// above them.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod lanes {
     use std::arch::wasm32::*;
 
     pub(super) const LANES: usize = 4;
-    pub(super) const ZERO: v128 = f32x4(0.0, 0.0, 0.0, 0.0);
+    pub(super) const ZERO: v128 = u32x4(0, 0, 0, 0);
 
     #[inline(always)]
     pub(super) fn magnitudes(x: &[f32; LANES]) -> v128 {
         f32x4_abs(f32x4(x[0], x[1], x[2], x[3]))
     }
 
-    /// Returns the larger and the smaller numbers; a NaN in `new` is among the smaller.
+    /// Returns the larger and the smaller ones.
     #[inline(always)]
-    pub(super) fn sorted(old: v128, new: v128) -> (v128, v128) {
-        (f32x4_pmax(old, new), f32x4_pmin(new, old))
+    pub(super) fn sorted(a: v128, b: v128) -> (v128, v128) {
+        (u32x4_max(a, b), u32x4_min(a, b))
     }
 
-    pub(super) fn array(v: v128) -> [f32; LANES] {
+    pub(super) fn array(v: v128) -> [u32; LANES] {
         [
-            f32x4_extract_lane::<0>(v),
-            f32x4_extract_lane::<1>(v),
-            f32x4_extract_lane::<2>(v),
-            f32x4_extract_lane::<3>(v),
+            u32x4_extract_lane::<0>(v),
+            u32x4_extract_lane::<1>(v),
+            u32x4_extract_lane::<2>(v),
+            u32x4_extract_lane::<3>(v),
         ]
     }
 }
@@ -134,14 +135,14 @@ mod lanes {
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod lanes {
     pub(super) const LANES: usize = 4;
-    pub(super) const ZERO: [f32; LANES] = [0.0; LANES];
+    pub(super) const ZERO: [u32; LANES] = [0; LANES];
 
-    pub(super) fn magnitudes(x: &[f32; LANES]) -> [f32; LANES] {
-        x.map(f32::abs)
+    pub(super) fn magnitudes(x: &[f32; LANES]) -> [u32; LANES] {
+        x.map(|x| x.abs().to_bits())
     }
 
-    pub(super) fn sorted(old: [f32; LANES], new: [f32; LANES]) -> ([f32; LANES], [f32; LANES]) {
-        let (mut larger, mut smaller) = (old, new);
+    pub(super) fn sorted(a: [u32; LANES], b: [u32; LANES]) -> ([u32; LANES], [u32; LANES]) {
+        let (mut larger, mut smaller) = (a, b);
         for (larger, smaller) in larger.iter_mut().zip(&mut smaller) {
             if *larger < *smaller {
                 std::mem::swap(larger, smaller);
@@ -150,7 +151,7 @@ mod lanes {
         (larger, smaller)
     }
 
-    pub(super) fn array(x: [f32; LANES]) -> [f32; LANES] {
+    pub(super) fn array(x: [u32; LANES]) -> [u32; LANES] {
         x
     }
 }
@@ -169,8 +170,11 @@ mod tests {
         // Beyond 14 bits the steps of the others grow.
         x[7] = 1000.0;
         assert_eq!(seven(&x), (8191.0 / 1000.0, 1000.0 / 8191.0));
-        x[8] = f32::INFINITY;
-        assert!(seven(&x).1.is_nan());
+        for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            let mut x = x.clone();
+            x[8] = bad;
+            assert!(seven(&x).0 == 0.0 && seven(&x).1.is_nan(), "{bad}");
+        }
         // Inputs whose products with limits are beyond single precision.
         assert_eq!(seven(&[3e38, 1e36, 1e36]), of(3e38, 8191.0));
         assert_eq!(seven(&[3e38, -3e38, 3e38]), of(3e38, 47.0));
@@ -189,8 +193,13 @@ mod tests {
     fn the_largest_are_found_wherever_they_are() {
         for at in 0..9 {
             let mut x = [0.1f32; 11];
-            (x[at], x[at + 1], x[at + 2]) = (-3.0, f32::NAN, 2.0);
+            (x[at], x[at + 2]) = (-3.0, 2.0);
             assert_eq!(largest(&x), [3.0, 2.0, 0.1], "from {at} on");
+            for nan in [f32::NAN, -f32::NAN] {
+                x[at + 1] = nan;
+                let [first, second, third] = largest(&x);
+                assert!(first.is_nan() && (second, third) == (3.0, 2.0), "from {at} on");
+            }
         }
         assert_eq!(largest(&[-4.0]), [4.0, 0.0, 0.0]);
         assert_eq!(largest(&[]), [0.0; 3]);

@@ -1,6 +1,7 @@
 //! Layers and encoders in bf16 and in 8 bits, against PyTorch's and numpy's definitions (`precision_reference.py`) and
 //! against single precision.
 
+use super::super::gemm_q8::InputBits;
 use super::*;
 use crate::kernel::dot::to_bf16;
 use crate::precision::Precision::{Bf16, F32, Int8};
@@ -35,6 +36,16 @@ fn layer(isa: Isa, precision: Precision, weight: &[f32], bias: &[f32], x: &[f32]
     let layer = Linear::at(isa, precision, vec![part(Matrix::F32(weight.to_vec()), bias, 1.0)], x.len() / m);
     let mut out = vec![0f32; m * bias.len()];
     layer.apply(isa, x, m, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
+    out
+}
+
+/// The outputs of a layer of these weights in 8 bits in single precision, `[m, n]`, by inputs of so many bits.
+fn quantized_layer(isa: Isa, bits: InputBits, weight: &[f32], bias: &[f32], x: &[f32], m: usize) -> Vec<f32> {
+    let k = x.len() / m;
+    let (values, scales) = quantize_rows(weight, k);
+    let layer = Linear::at(isa, F32, vec![part(Matrix::Q8 { values, scales }, bias, 1.0)], k);
+    let mut out = vec![0f32; m * bias.len()];
+    layer.apply(isa, x, m, Epilogue::Store, &mut ConvertedInput::of(bits), &mut out);
     out
 }
 
@@ -140,20 +151,28 @@ fn the_largest_sums_of_eight_bits_do_not_overflow() {
 fn a_number_that_is_not_finite_reaches_its_row_alone() {
     let (k, mut numbers) = (293, Numbers(12));
     let (weight, bias, x) = (numbers.take(3 * k), numbers.take(3), numbers.take(3 * k));
+    let check = |name: &str, apply: &dyn Fn(&[f32]) -> Vec<f32>| {
+        let good = apply(&x);
+        assert!(good.iter().all(|v| v.is_finite()), "{name}: {good:?}");
+        // In a vector of the first group, of the one within, and beyond the last vector.
+        let places = [5, 200, 292].into_iter();
+        for (place, bad) in
+            places.flat_map(|place| [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(|bad| (place, bad)))
+        {
+            let mut x = x.clone();
+            x[k + place] = bad;
+            let got = apply(&x);
+            assert!(got[3..6].iter().all(|v| !v.is_finite()), "{name} {bad}: {got:?}");
+            assert!(got[..3] == good[..3] && got[6..] == good[6..], "{name} {bad}");
+        }
+    };
     for isa in Isa::available() {
         for precision in [Bf16, Int8] {
-            let good = layer(isa, precision, &weight, &bias, &x, 3);
-            // In a vector of the first group, of the one within, and beyond the last vector.
-            let places = [5, 200, 292].into_iter();
-            for (place, bad) in
-                places.flat_map(|place| [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(|bad| (place, bad)))
-            {
-                let mut x = x.clone();
-                x[k + place] = bad;
-                let got = layer(isa, precision, &weight, &bias, &x, 3);
-                assert!(got[3..6].iter().all(|v| !v.is_finite()), "{isa:?} {precision} {bad}: {got:?}");
-                assert!(got[..3] == good[..3] && got[6..] == good[6..], "{isa:?} {precision} {bad}");
-            }
+            check(&format!("{isa:?} {precision}"), &|x: &[f32]| layer(isa, precision, &weight, &bias, x, 3));
+        }
+        for bits in [InputBits::Sixteen, InputBits::Fourteen, InputBits::Seven] {
+            let name = format!("{isa:?}, weights in 8 bits, inputs in {bits:?}");
+            check(&name, &|x: &[f32]| quantized_layer(isa, bits, &weight, &bias, x, 3));
         }
     }
 }
