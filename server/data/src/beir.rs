@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::fields::{Id, flat_metadata, null_is_empty};
 use super::input::Input;
-use super::lines::{Ids, Lines, line};
+use super::lines::{Ids, Lines, check_id, line};
 use super::{Answers, DataError, Metadata, Passage, Question, question};
 
 #[derive(Deserialize)]
@@ -55,6 +55,7 @@ impl Reader {
         let id = id.or_else(own_id).unwrap_or(Id(String::new()));
         let is_empty = text.trim().is_empty() && title.trim().is_empty();
         let id = check(&self.lines, &mut self.ids, number, id, is_empty)?;
+        check_id(&id, number, self.lines.path())?;
         Ok(Some(Passage::new(id, title, text).with_metadata(metadata)))
     }
 }

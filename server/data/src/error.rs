@@ -88,6 +88,18 @@ pub enum DataError {
         /// Line, from 1.
         line: usize,
     },
+    /// Training data or a ranking where a file of questions was expected.
+    #[error(
+        "{} is {found}, not a file of questions: give the questions that it was made with, as SQuAD json, BEIR jsonl \
+         or question tsv",
+        path.display()
+    )]
+    NotQuestions {
+        /// The file.
+        path: PathBuf,
+        /// The kind of file that it is, as `DPR training json`.
+        found: &'static str,
+    },
     /// Bytes that are not UTF-8.
     #[error("{}: line {line} is not valid UTF-8: convert the file, as with `iconv -t utf-8`", path.display())]
     Utf8 {
@@ -170,6 +182,22 @@ pub enum DataError {
         place: String,
         /// The field.
         field: &'static str,
+    },
+    /// A passage whose id has a control character.
+    #[error(
+        "{}: line {line}: the id {id:?} has the control character U+{:04X}: leave it out",
+        path.display(),
+        u32::from(*character)
+    )]
+    ControlCharacter {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// The beginning of the id.
+        id: String,
+        /// The first control character.
+        character: char,
     },
     /// An empty line between others.
     #[error("{}: line {line} is empty: remove it", path.display())]

@@ -169,7 +169,8 @@ fn has(text: &str, key: &str) -> bool {
     })
 }
 
-fn array(start: &str) -> Option<FileFormat> {
+/// Tells the format of an array by its beginning.
+pub(super) fn array(start: &str) -> Option<FileFormat> {
     let known = [
         ("qText", FileFormat::WebQuestions),
         ("positive_ctxs", FileFormat::DprTraining),

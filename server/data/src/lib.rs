@@ -73,7 +73,7 @@ pub use lines::JsonLines;
 pub use literal::{LiteralError, format_list, parse_list};
 pub use metadata::{Metadata, MetadataError, Number, Value, ValueSeed};
 pub use output::check_not_input;
-pub use passage::{CorpusDigest, Passage, corpus_sha256, parse_passages, write_passages};
+pub use passage::{CorpusDigest, Passage, control_character, corpus_sha256, parse_passages, write_passages};
 pub use qrels::{Qrels, QrelsLayout, read_qrels, write_qrels};
 pub use question::{Answers, Gold, Question, normalise_question};
 pub use read_passages::{Passages, read_passages, stream_passages};

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use super::input::{Input, MAX_LINE_BYTES};
-use super::{DataError, fields};
+use super::{DataError, control_character, fields};
 
 /// Reader of lines, which hands them out without their line ends.
 pub(super) struct Lines {
@@ -149,6 +149,13 @@ fn digest(key: u8, id: &str) -> u64 {
     let mut hash = DefaultHasher::new();
     (key, id).hash(&mut hash);
     hash.finish()
+}
+
+/// Refuses a passage on line `number` whose id has a control character.
+pub(super) fn check_id(id: &str, number: usize, path: &Path) -> Result<(), DataError> {
+    let Some(character) = control_character(id) else { return Ok(()) };
+    let id = id.chars().take(100).collect();
+    Err(DataError::ControlCharacter { path: path.to_path_buf(), line: number, id, character })
 }
 
 /// Returns a line number in words.

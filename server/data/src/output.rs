@@ -53,14 +53,14 @@ pub fn check_not_input(out: &Path, input: &Path) -> Result<(), DataError> {
     }
 }
 
-/// Runs `fill` on a new file beside `path`, which takes its place when all went well. After an error `path` is as
-/// it was.
+/// Runs `fill` on a new file beside `path`, or beside the file that a link there leads to, which takes its place when
+/// all went well. After an error `path` is as it was.
 pub(super) fn write_whole<T, E: From<DataError>>(
     path: &Path,
     fill: impl for<'a> FnOnce(&'a mut Output<'a>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut outcome = None;
-    let written = atomic::write_file(path, |file| {
+    let written = atomic::write_output(path, |file| {
         let filled = if is_gzip_name(path) {
             let mut gzip = BufWriter::with_capacity(BUFFER, GzEncoder::new(file, LEVEL));
             let filled = fill(&mut Output { out: &mut gzip, path });

@@ -54,6 +54,12 @@ impl Passage {
     }
 }
 
+/// Returns the first control character of a passage's id: no id may have one, which no line of a list or a log can
+/// hold.
+pub fn control_character(id: &str) -> Option<char> {
+    id.chars().find(|character| character.is_control())
+}
+
 /// Returns a digest of ids, titles, texts and metadata in order (64 hex characters): the same corpus read from another
 /// format has the same one. Passages without metadata have the digest of ids, titles and texts alone.
 pub fn corpus_sha256(passages: &[Passage]) -> String {

@@ -77,8 +77,8 @@ pub(super) fn stream(input: Input) -> Result<Passages, DataError> {
 /// for `_`.
 ///
 /// # Errors
-/// [`DataError`] with the file and the place: a missing column, invalid UTF-8, an empty text, a duplicate id,
-/// no passages at all, or a file that cannot be read.
+/// [`DataError`] with the file and the place: a missing column, invalid UTF-8, an empty text, a duplicate id, an id
+/// with a control character, no passages at all, or a file that cannot be read.
 pub fn read_passages(path: &Path) -> Result<Vec<Passage>, DataError> {
     stream_passages(path)?.collect()
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use super::format;
 use super::input::{Format, Input};
-use super::{DataError, Question, beir, qa, squad};
+use super::{DataError, FileFormat, Question, beir, qa, squad};
 
 /// Reads questions, in the order of the file, each kind also gzip-compressed:
 ///
@@ -16,13 +17,14 @@ use super::{DataError, Question, beir, qa, squad};
 /// [`read_passages`]: super::read_passages
 ///
 /// # Errors
-/// [`DataError`] with the file and the place, as [`read_passages`]. A list literal is parsed, never evaluated;
-/// patterns are taken as they stand.
+/// [`DataError`] with the file and the place, as [`read_passages`]; [`DataError::NotQuestions`] for training data and
+/// rankings, which hold questions too. A list literal is parsed, never evaluated; patterns are taken as they stand.
 pub fn read_questions(path: &Path) -> Result<Vec<Question>, DataError> {
     read(Input::open(path)?)
 }
 
 pub(super) fn read(mut input: Input) -> Result<Vec<Question>, DataError> {
+    refuse_other(&mut input)?;
     let path = input.path.clone();
     let format = input.format;
     let questions = match format {
@@ -35,4 +37,19 @@ pub(super) fn read(mut input: Input) -> Result<Vec<Question>, DataError> {
         return Err(DataError::Empty { path, what: "questions" });
     }
     Ok(questions)
+}
+
+/// Refuses training data and rankings by their beginning: they hold questions too, and would be taken for WebQuestions
+/// json or for lines of text.
+fn refuse_other(input: &mut Input) -> Result<(), DataError> {
+    if !input.is_json_array()? {
+        return Ok(());
+    }
+    let start = String::from_utf8_lossy(input.peek()?).into_owned();
+    let found = match format::array(&start) {
+        Some(FileFormat::DprTraining) => "DPR training json",
+        Some(FileFormat::DprResult) => "DPR's retriever result",
+        _ => return Ok(()),
+    };
+    Err(DataError::NotQuestions { path: input.path.clone(), found })
 }

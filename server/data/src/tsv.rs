@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::input::Input;
-use super::lines::{Ids, Lines, line};
+use super::lines::{Ids, Lines, check_id, line};
 use super::{DataError, Passage};
 
 const COLUMNS: [&str; 3] = ["id", "text", "title"];
@@ -59,6 +59,7 @@ impl Reader {
             }
         }
         let id = columns[id_at].trim();
+        check_id(id, number, self.lines.path())?;
         self.ids.insert(id, number, self.lines.path(), line)?;
         Ok(Some(Passage::new(id, columns[title_at].trim().to_owned(), columns[text_at].trim().to_owned())))
     }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{
     AnswerError, AnswerMatcher, EvalError, InvalidPattern, RankingError, TokenizedPassage, check_qrels,
-    first_hit,
+    first_hit, trec_order,
 };
 use dpr_data::{Gold, Passage, Qrels, Question};
 use dpr_index::ranking::ScoredRow;
@@ -196,16 +196,22 @@ impl<'a> Judge<'a> {
         Ok(self.marks(rankings, 0)?.into_iter().map(first_hit).collect())
     }
 
-    /// Returns the rankings by ids, as [`measure_qrels`](super::measure_qrels) takes them.
+    /// Returns the rankings by ids in [`trec_order`], as [`measure_qrels`](super::measure_qrels) takes them: of equal
+    /// scores the later id comes first, so that figures are those of a run file with the same scores.
+    ///
+    /// # Errors
+    /// [`RankingError::Score`] when a score is not a number.
     pub fn by_ids(
         &self,
         questions: &[Question],
         rankings: &[Vec<ScoredRow>],
-    ) -> HashMap<String, Vec<String>> {
-        let ids = |ranking: &Vec<ScoredRow>| {
-            ranking.iter().map(|hit| self.passages[hit.row].id.clone()).collect::<Vec<_>>()
+    ) -> Result<HashMap<String, Vec<String>>, RankingError> {
+        let by_ids = |(question, ranking): (&Question, &Vec<ScoredRow>)| {
+            let scored: Vec<(String, f32)> =
+                ranking.iter().map(|hit| (self.passages[hit.row].id.clone(), hit.score)).collect();
+            trec_order(&question.id, &scored).map(|ids| (question.id.clone(), ids))
         };
-        questions.iter().zip(rankings).map(|(question, rows)| (question.id.clone(), ids(rows))).collect()
+        questions.iter().zip(rankings).map(by_ids).collect()
     }
 }
 

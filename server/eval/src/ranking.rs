@@ -21,6 +21,15 @@ pub enum RankingError {
     /// There is no judged question, so there is nothing to measure.
     #[error("the qrels judge no question")]
     NoQuestions,
+    /// No judgement says that a passage is relevant, so that every measure would be 0.
+    #[error(
+        "no judged question (of {questions}) has a relevant passage: the qrels grade none above 0, so give 1 or more \
+         to what is relevant"
+    )]
+    NothingRelevant {
+        /// Questions that the qrels judge.
+        questions: usize,
+    },
     /// A judged passage that is not in the corpus.
     #[error(
         "the qrels of question {question:?} name passage {passage:?}, which is not in the corpus: were they made \
@@ -147,6 +156,18 @@ pub fn check_qrels(qrels: &Qrels, corpus: &HashSet<&str>) -> Result<(), RankingE
     }
 }
 
+/// Checks that some judged passage is relevant. This is cheap, so it is worth calling before an hour of encoding.
+///
+/// # Errors
+/// [`RankingError::NoQuestions`], and [`RankingError::NothingRelevant`] where every grade is 0 or less.
+pub fn check_relevant(qrels: &Qrels) -> Result<(), RankingError> {
+    match qrels.iter().count() {
+        0 => Err(RankingError::NoQuestions),
+        _ if qrels.iter().any(|(_, judged)| judged.values().any(|grade| *grade > 0)) => Ok(()),
+        questions => Err(RankingError::NothingRelevant { questions }),
+    }
+}
+
 /// Returns the ids of a run's scored passages in trec_eval's order: by score, then by id, both descending. trec_eval
 /// looks at neither the order nor the ranks of a run file.
 ///
@@ -196,13 +217,14 @@ pub fn score_ranking(
 /// Measures rankings (question id to passage ids, best first) on every question that `qrels` judge.
 ///
 /// # Errors
-/// [`RankingError`] when the qrels are empty, no ranking is for one of their questions, or a ranking holds a
-/// passage twice.
+/// [`RankingError`] when the qrels are empty or grade no passage above 0, no ranking is for one of their questions, or
+/// a ranking holds a passage twice.
 pub fn measure_qrels(
     rankings: &HashMap<String, Vec<String>>,
     qrels: &Qrels,
     ks: &[usize],
 ) -> Result<QrelsReport, RankingError> {
+    check_relevant(qrels)?;
     let questions: Vec<(&str, &BTreeMap<String, i32>)> = qrels.iter().collect();
     let (first, _) = questions.first().ok_or(RankingError::NoQuestions)?;
     let ks = ascending(ks);
@@ -325,6 +347,18 @@ mod tests {
         assert!(matches!(measure_qrels(&other, &qrels, &[1]), Err(RankingError::OtherQuestions { .. })));
         assert_eq!(measure_qrels(&other, &Qrels::default(), &[1]), Err(RankingError::NoQuestions));
         assert!(matches!(trec_order("1", &[("a".into(), f32::NAN)]), Err(RankingError::Score { .. })));
+    }
+
+    #[test]
+    fn qrels_that_grade_nothing_above_0_are_refused() {
+        let ranking = HashMap::from([("1".into(), ids(&["a"])), ("2".into(), ids(&["b"]))]);
+        let nothing = qrels(&[("1", "a", 0), ("1", "b", -1), ("2", "b", -1)]);
+        let error = measure_qrels(&ranking, &nothing, &[1]).unwrap_err();
+        assert_eq!(error, RankingError::NothingRelevant { questions: 2 });
+        assert!(error.to_string().contains("(of 2) has a relevant passage"), "{error}");
+        // One is enough: the other question counts 0.
+        let one = qrels(&[("1", "a", -1), ("2", "b", 1)]);
+        assert_eq!(measure_qrels(&ranking, &one, &[1]).unwrap().mrr_at_10, 0.5);
     }
 
     #[test]

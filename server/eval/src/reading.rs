@@ -1,6 +1,6 @@
 //! Reading measures: exact match and F1 of predicted answers, by the rules of SQuAD v1.1 and of KorQuAD.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -111,6 +111,8 @@ pub fn measure_reading(
         let predictions = predictions.len();
         return Err(ReadingError::OtherQuestions { predictions, questions: count, first: first.id.clone() });
     }
+    // A set may have a question twice: its prediction is one.
+    let ids: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
     Ok(ReadingReport {
         rules,
         questions: count,
@@ -118,7 +120,7 @@ pub fn measure_reading(
         f1: f1 / count as f64,
         invalid_patterns,
         missing,
-        unknown: predictions.len() - (count - missing),
+        unknown: predictions.keys().filter(|id| !ids.contains(id.as_str())).count(),
     })
 }
 
@@ -171,6 +173,17 @@ mod tests {
         let report =
             measure_reading(&questions, &said(&[("2", "rome"), ("9", "x")]), ReadingRules::Squad).unwrap();
         assert_eq!((report.exact_match, report.f1, report.missing, report.unknown), (0.5, 0.5, 1, 1));
+    }
+
+    #[test]
+    fn a_question_that_is_there_twice_counts_twice_and_its_prediction_is_not_unknown() {
+        let questions = ["1", "1", "2"].map(|id| question(id, Answers::Texts(vec!["Rome".into()])));
+        let measure = |pairs: &[(&str, &str)]| {
+            let report = measure_reading(&questions, &said(pairs), ReadingRules::Squad).unwrap();
+            (report.questions, report.exact_match, report.missing, report.unknown)
+        };
+        assert_eq!(measure(&[("1", "rome")]), (3, 2.0 / 3.0, 1, 0));
+        assert_eq!(measure(&[("1", "rome"), ("2", "rome"), ("9", "x")]), (3, 1.0, 0, 1));
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub enum OpenError {
     /// The index has no vectors.
     #[error("the index {} has no vectors", path.display())]
     NoVectors { path: PathBuf },
+    /// The index has no vectors, and was opened to be changed.
+    #[error("the index {} is of words alone, and such an index cannot be changed", path.display())]
+    WordsAlone { path: PathBuf },
     /// The index has no inverted index.
     #[error("the index {} has no inverted index, so that it cannot be searched by words", path.display())]
     NoSparse { path: PathBuf },

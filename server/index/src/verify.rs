@@ -17,7 +17,8 @@ pub struct Verified {
     pub manifest: IndexManifest,
     /// Passages added, replaced or deleted since it was built.
     pub changes: u64,
-    /// Every file that is not as the manifest says, in the order of the names; empty when all is well.
+    /// Every file that is not as the manifest says, or that cannot be read ([`FileError::Read`]), in the order of the
+    /// names; empty when all is well.
     pub problems: Vec<OpenError>,
 }
 

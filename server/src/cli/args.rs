@@ -18,7 +18,7 @@ pub(super) struct DeviceArgs {
 /// Option of the commands that encode texts.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct PrecisionArgs {
-    /// Numbers that encoders multiply on the CPU: f32, bf16 (fast with AMX) or int8 (fast with AMX or
+    /// Numbers that encoders multiply on the CPU: f32, bf16 (fast with AMX or AVX-512 BF16) or int8 (fast with AMX or
     /// AVX-512 VNNI); vectors of every precision can be compared with each other
     #[arg(long, env = "DPR_PRECISION", value_name = "PRECISION", default_value = "f32")]
     pub(super) precision: Precision,

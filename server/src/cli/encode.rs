@@ -24,7 +24,7 @@ Example:
 Example, on two machines, joined by `dpr index --vectors vectors-0 vectors-1 --out index/`:
   dpr encode --model model/ --passages psgs_w100.tsv --shard 0/2 --out vectors-0/
   dpr encode --model model/ --passages psgs_w100.tsv --shard 1/2 --out vectors-1/
-Example, faster on a processor with AVX-512 BF16:
+Example, faster on a processor with AMX or AVX-512 BF16:
   dpr encode --model model/ --passages psgs_w100.tsv --precision bf16 --out vectors/
 Example, 256 numbers of a vector, of a model that was trained for it:
   dpr encode --model model/ --passages psgs_w100.tsv --dim 256 --out vectors-256/

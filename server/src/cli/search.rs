@@ -89,7 +89,13 @@ impl FilterArgs {
 }
 
 fn condition(json: &str) -> Result<Condition, String> {
-    serde_json::from_str(json).map_err(|error| error.to_string())
+    serde_json::from_str(json).map_err(|error| match error.is_data() {
+        true => error.to_string(),
+        false => format!(
+            "it is not JSON ({error}): give a condition such as {{\"field\": \"lang\", \"eq\": \"en\"}}, in quotes of \
+             the shell"
+        ),
+    })
 }
 
 /// The output of `--json`.
@@ -401,6 +407,20 @@ fn row(rank: usize, hit: &Hit) -> String {
 mod tests {
     use super::*;
     use dpr_data::Passage;
+
+    #[test]
+    fn a_filter_that_is_no_json_is_told_the_form_of_one() {
+        for json in ["nonsense", "", "{\"field\": \"lang\","] {
+            let error = condition(json).unwrap_err();
+            assert!(
+                error.starts_with("it is not JSON (") && error.contains(r#"{"field": "lang", "eq": "en"}"#),
+                "{error}"
+            );
+        }
+        // What is JSON is told its own fault.
+        let error = condition(r#"{"field": "lang", "is": 1}"#).unwrap_err();
+        assert!(error.contains("there is no operator `is`") && !error.contains("not JSON"), "{error}");
+    }
 
     #[test]
     fn a_row_of_the_table_is_cut_at_a_character() {

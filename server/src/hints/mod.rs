@@ -149,6 +149,9 @@ fn of_open(error: &OpenError) -> Option<&'static str> {
         OpenError::NoVectors { .. } => {
             "build one with `dpr index --vectors`, or search by words (bm25, tfidf)"
         }
+        OpenError::WordsAlone { .. } => {
+            "build it again of all passages with `dpr index --passages`, or one that can be with `dpr index --vectors`"
+        }
         OpenError::NoSparse { .. } => "build it with `dpr index --sparse english` (or another language)",
         OpenError::FileName { .. } => "build the index with `dpr index`, or restore a snapshot of your own",
         OpenError::Count { .. } => "rebuild the index with `dpr index`",

@@ -3,8 +3,7 @@
 use std::error::Error;
 
 use dpr_core::{ConfigError, LoadError, ReadError};
-use dpr_data::ConvertError;
-use dpr_data::DataError;
+use dpr_data::{ConvertError, DataError};
 use dpr_encode::EncodingError;
 use dpr_encode::model::ModelError;
 
@@ -70,7 +69,13 @@ fn of_encoding(error: &EncodingError) -> Option<&'static str> {
 }
 
 fn of_data(error: &DataError) -> Option<&'static str> {
-    matches!(error, DataError::Pipe { .. }).then_some("--from names it")
+    Some(match error {
+        DataError::Pipe { .. } => "--from names it",
+        DataError::NotQuestions { found, .. } if found.contains("training") => {
+            "`dpr data questions --queries FILE --qrels FILE` writes those that it makes"
+        }
+        _ => return None,
+    })
 }
 
 fn of_convert(error: &ConvertError) -> Option<&'static str> {

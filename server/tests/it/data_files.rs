@@ -120,6 +120,16 @@ fn every_fault_of_a_passage_file_is_named_with_its_place() {
             "{\"_id\":\"1\",\"text\":\"a\"}\n{\"_id\":\"1\",\"text\":\"b\"}".into(),
             "line 1 and again at line 2",
         ),
+        (
+            "control.tsv",
+            format!("{head}1\ta\tT\n2\u{7}\tb\tT\n").into(),
+            r#"line 3: the id "2\u{7}" has the control character U+0007: leave it out"#,
+        ),
+        (
+            "control.jsonl",
+            r#"{"_id": "a\u0000b", "text": "a"}"#.into(),
+            r#"line 1: the id "a\0b" has the control character U+0000: leave it out"#,
+        ),
         ("bad.json", "{\"data\": [\n{\"title\": 3}]}".into(), "line 2, column"),
         ("none.json", "{\"data\": []}".into(), "no passages"),
         (

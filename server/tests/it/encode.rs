@@ -68,6 +68,10 @@ fn shards_joined_are_the_whole() {
     let usage = bench.encode("none", &["--shard", "3/3"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&usage.stderr).contains("the last is 2/3"));
+    let usage = bench.encode("none", &["--shard", "0/0"]).output().unwrap();
+    assert_eq!(usage.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&usage.stderr).into_owned();
+    assert!(told.contains("'0/0' for '--shard <I/N>'") && told.contains("an n of 1 or more"), "{told}");
     bench.corpus(2);
     let error = fail(&mut bench.encode("none", &["--shard", "2/3"]));
     assert!(error.contains("make at most 2 shards"), "{error}");
@@ -150,8 +154,13 @@ fn bad_corpora_are_refused_with_their_place() {
     let bench = Bench::new();
     let header = "id\ttext\ttitle\n";
     let long = format!("{header}1\ta\tt\n2\t{}\tt\n", "x".repeat((1 << 20) + 1));
-    let cases: [(&str, Vec<u8>, &[&str]); 6] = [
+    let cases: [(&str, Vec<u8>, &[&str]); 7] = [
         ("a text that no index takes", long.into(), &["`2`", "a text of 1048577 bytes", "1048576"]),
+        (
+            "an id that no update takes",
+            format!("{header}1\ta\tt\n2\u{1b}[1m\tb\tt\n").into(),
+            &["line 3", "the control character U+001B: leave it out"],
+        ),
         ("nothing", Vec::new(), &["corpus.tsv"]),
         ("header only", header.into(), &["corpus.tsv", "no passages"]),
         ("missing column", format!("{header}1\ttext\ttitle\n2\tno title\n").into(), &["line 3", "2 columns"]),

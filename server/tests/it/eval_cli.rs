@@ -49,6 +49,29 @@ fn accuracy_is_also_measured_over_the_questions_that_the_corpus_answers() {
 }
 
 #[test]
+fn columns_of_high_ranks_stand_apart_and_in_line() {
+    let bench = prepared();
+    bench.write("questions.tsv", "on the Tiber?\t['Rome']\n");
+    bench.write("qrels.txt", "1 0 1 1\n");
+    let ks = ["--k", "1,10000,100000"];
+    let lines = |table: String| -> Vec<String> { table.lines().skip(1).map(str::to_owned).collect() };
+    let mut judged = retrieval(&bench, "questions.tsv");
+    let judged = lines(succeed(judged.args(ks).args(["--qrels", "qrels.txt", "--out", "results"])));
+    let heads: Vec<&str> = judged[0].split_whitespace().collect();
+    let ranks = ["recall@1", "recall@10000", "recall@100000", "questions/s"];
+    assert_eq!(heads[..6], ["method", "top-1", "top-10000", "top-100000", "MRR@10", "nDCG@10"]);
+    assert_eq!(heads[6..], ranks);
+    assert_eq!(judged[1].split_whitespace().count(), heads.len(), "{judged:?}");
+    assert_eq!(judged[0].len(), judged[1].len(), "{judged:?}");
+    let answerable = lines(succeed(retrieval(&bench, "questions.tsv").args(ks).arg("--answerable")));
+    let of_these: Vec<&str> = answerable[3].split_whitespace().collect();
+    assert_eq!(of_these, ["bm25", "100.00", "100.00", "100.00"], "{answerable:?}");
+    let run = ["eval", "run", "--run", "results/bm25.run.gz", "--qrels", "qrels.txt"];
+    let run = lines(succeed(bench.dpr(&run).args(ks)));
+    assert!(run.len() == 5 && run.iter().all(|line| line.len() == run[0].len()), "{run:?}");
+}
+
+#[test]
 fn an_alias_of_which_nothing_is_left_does_not_end_an_evaluation() {
     let bench = prepared();
     bench.write("questions.tsv", "on the Tiber?\t['\u{200b}', 'Rome']\n");
@@ -322,6 +345,9 @@ fn a_run_that_fails_leaves_no_result_files() {
         assert!(error.contains(told), "no {told}: {error}");
     }
     assert!(!bench.path("results").exists(), "said before anything is made");
+    let error = fail(retrieval(&bench, "good.json").args(["--by", "answer", "--out", "index"]));
+    assert!(error.contains("index holds `current`") && error.contains("give another --out"), "{error}");
+    assert!(!bench.path("index/metrics.json").exists(), "an index takes no result files");
     bench.write("spaced.tsv", "id\ttext\ttitle\n1 a\tRome lies on the Tiber\t\n");
     succeed(&mut bench.dpr(&["index", "--passages", "spaced.tsv", "--out", "spaced", "--sparse", "english"]));
     let error = fail(&mut measure("spaced", "good.json"));
@@ -344,6 +370,20 @@ fn a_run_that_fails_leaves_no_result_files() {
     let all =
         ["accuracy.svg", "bm25.json.gz", "bm25.run.gz", "metrics.json", "tfidf.json.gz", "tfidf.run.gz"];
     assert_eq!(names(), all);
+}
+
+#[test]
+fn training_data_is_named_as_such_where_questions_are_wanted() {
+    let bench = prepared();
+    let made =
+        r#"[{"question": "on the Tiber?", "answers": [], "positive_ctxs": [{"title": "", "text": "Rome"}]}]"#;
+    bench.write("made.json", made);
+    let error = fail(&mut retrieval(&bench, "made.json"));
+    for told in
+        ["made.json is DPR training json, not a file of questions", "`dpr data questions --queries FILE"]
+    {
+        assert!(error.contains(told), "no {told}: {error}");
+    }
 }
 
 #[test]

@@ -134,6 +134,32 @@ fn verify_names_every_file_that_is_wrong_and_snapshots_bring_them_back() {
 }
 
 #[test]
+fn verify_tells_a_file_that_it_cannot_read_from_a_damaged_one() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    index(&dir, 20);
+    // A link to itself: permissions are no obstacle where tests are run by root.
+    let unread = dir.join("v-1/vectors.f32");
+    fs_err::remove_file(&unread).unwrap();
+    std::os::unix::fs::symlink(&unread, &unread).unwrap();
+    let (status, said, errors) = dpr(&["index", "verify", "--index", "index"], root.path());
+    assert_eq!(status, Some(1));
+    assert!(said.contains("vectors.f32") && said.contains("symbolic links"), "no reason in {said}");
+    assert!(errors.contains("1 of ") && errors.contains("files cannot be read"), "{errors}");
+    assert!(
+        errors.contains("let this user read them") && !errors.contains("as they were written"),
+        "{errors}"
+    );
+    // A device is known not to be what was written.
+    let damaged = dir.join("v-1/graph.hnsw");
+    fs_err::remove_file(&damaged).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &damaged).unwrap();
+    let (_, _, errors) = dpr(&["index", "verify", "--index", "index"], root.path());
+    assert!(errors.contains("files are not as they were written: restore a snapshot"), "{errors}");
+    assert!(errors.contains("; 1 of ") && errors.contains("files cannot be read"), "{errors}");
+}
+
+#[test]
 fn a_snapshot_that_cannot_be_used_leaves_what_is_there() {
     let root = tempfile::tempdir().unwrap();
     let [dir, backup] = ["index", "backup"].map(|name| root.path().join(name));
@@ -143,6 +169,15 @@ fn a_snapshot_that_cannot_be_used_leaves_what_is_there() {
     let (status, _, errors) = dpr(&["index", "snapshot", "--index", "index", "--out", "backup"], root.path());
     assert_eq!(status, Some(1));
     assert!(errors.contains("backup holds an index"), "{errors}");
+    // Nor does a snapshot go where an index is that cannot be read.
+    let damaged = root.path().join("damaged");
+    index(&damaged, 20);
+    overwrite(damaged.join("current"), "v-1\n").unwrap();
+    let (status, _, errors) =
+        dpr(&["index", "snapshot", "--index", "index", "--out", "damaged"], root.path());
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("damaged holds an index") && errors.contains("`dpr index restore`"), "{errors}");
+    assert!(!damaged.join("v-2").exists() && fs_err::read(damaged.join("current")).unwrap() == b"v-1\n");
 
     let damaged = backup.join("v-1/passages.jsonl");
     let mut bytes = fs_err::read(&damaged).unwrap();

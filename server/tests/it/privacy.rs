@@ -34,6 +34,11 @@ fn a_blur_directory_is_made_and_what_does_not_fit_it_is_refused() {
         "the same vectors give the same file"
     );
 
+    // What is wrong with --out is said before a model is opened and questions are encoded.
+    let encoded = ["--model", "nowhere", "--questions", SQUAD];
+    let error = fail(bench.dpr(&["index", "blur", "--index", "index", "--out", "vectors"]).args(encoded));
+    assert!(error.contains("vectors holds `") && error.contains("give another --out"), "{error}");
+
     // The tiny model has vectors of 32 numbers: none of its questions can be asked by this directory.
     bench.corpus(200);
     succeed(&mut bench.encode("small-vectors", &[]));

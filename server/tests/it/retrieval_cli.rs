@@ -197,16 +197,44 @@ fn judged_passages_are_measured_as_trec_eval_does() {
     assert!(table.contains("nDCG@10") && table.contains("recall@100"), "{table}");
     succeed(eval(&bench, &["--qrels", "qrels.tsv"]).args(["--out", "judged"]));
     let run = ["eval", "run", "--run", "judged/bm25.run.gz", "--qrels", "qrels.tsv", "--k", "1,20", "--json"];
-    assert_eq!(json(&mut bench.dpr(&run))["recall"], bm25["recall"]);
+    assert_eq!(&json(&mut bench.dpr(&run)), bm25);
     bench.write("twice.run", "1 Q0 m#1 1 2.0 x\n1 Q0 m#0 1 1.0 x\n");
     let error = fail(&mut bench.dpr(&["eval", "run", "--run", "twice.run", "--qrels", "qrels.tsv"]));
     assert!(error.contains("query `1` has rank 1 at line 1 and again at line 2"), "{error}");
     bench.write("other.tsv", "query-id\tcorpus-id\tscore\n1\tz#9\t1\n");
     let error = fail(&mut eval(&bench, &["--qrels", "other.tsv"]));
     assert!(error.contains("\"z#9\", which is not in the corpus"), "{error}");
+    // Judged, and nothing relevant: figures of 0 would say that nothing was found.
+    bench.write("none.tsv", "query-id\tcorpus-id\tscore\n1\tm#1\t-1\n2\td#1\t0\n");
+    let run = bench.dpr(&["eval", "run", "--run", "judged/bm25.run.gz", "--qrels", "none.tsv"]);
+    for mut command in [eval(&bench, &["--qrels", "none.tsv"]), run] {
+        let error = fail(&mut command);
+        for told in ["none.tsv: ", "no judged question (of 2) has a relevant passage", "above 0"] {
+            assert!(error.contains(told), "no {told}: {error}");
+        }
+    }
     bench.write("headless.tsv", "1\tm#1\t2\n");
     let error = fail(&mut eval(&bench, &["--qrels", "headless.tsv"]));
     assert!(error.contains("header `query-id"), "{error}");
+}
+
+#[test]
+fn of_judged_passages_with_equal_scores_the_later_id_comes_first_as_in_trec_eval() {
+    let bench = Bench::new();
+    let text = "Neil Armstrong walked on the Moon in 1969";
+    bench.write(
+        "twins.tsv",
+        format!("id\ttext\ttitle\na\t{text}\tMoon\nb\t{text}\tMoon\nc\tCats sleep\tCats\n"),
+    );
+    bench.write("questions.tsv", QUESTIONS);
+    bench.write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\ta\t1\n");
+    succeed(&mut bench.dpr(&["index", "--passages", "twins.tsv", "--out", "index", "--sparse", "english"]));
+    let report =
+        json(eval(&bench, &["--qrels", "qrels.tsv", "--json"]).args(["--k", "1,20", "--out", "out"]));
+    let bm25 = &method(&report, "bm25")["qrels"];
+    assert_eq!((&bm25["mrr_at_10"], &bm25["recall"][0]["recall"]), (&0.5.into(), &0.0.into()));
+    let run = ["eval", "run", "--run", "out/bm25.run.gz", "--qrels", "qrels.tsv", "--k", "1,20", "--json"];
+    assert_eq!(&json(&mut bench.dpr(&run)), bm25);
 }
 
 #[test]
@@ -243,6 +271,13 @@ fn training_data_is_mined_from_words_and_from_vectors() {
     assert!(fail(asked("x.json").args(["--hard", "dense"])).contains("need --model"));
     let error = fail(asked("x.json").args(["--positives", "gold"]));
     assert!(error.contains("does not name the paragraph"), "{error}");
+    // Before a model is opened and questions are encoded.
+    let dense = ["--hard", "dense", "--model", "nowhere"];
+    let error = fail(asked("x.json").args(["--positives", "gold"]).args(dense));
+    assert!(error.contains("does not name the paragraph"), "{error}");
+    bench.write("bare.txt", "who walked on the moon?\n");
+    let error = fail(mine(&bench, "index", "bare.txt", "x.json").args(dense));
+    assert!(error.contains("lists no answers"), "{error}");
     assert!(fail(&mut asked("questions.tsv")).contains("is the input"));
     assert_eq!(fs_err::read_to_string(bench.path("questions.tsv")).unwrap(), QUESTIONS);
     bench.write("lima.tsv", "what is the capital of Peru?\t['Lima']\n");

@@ -2,7 +2,12 @@
 
 use crate::support::common;
 
+use crate::support::corpus::{clusters, set};
+
 use common::{Bench, fail, json, succeed};
+use dpr_files::progress::Silent;
+use dpr_index::vectors::VectorSet;
+use dpr_index::{HnswParams, IndexKind, IndexOptions, build_index};
 use serde_json::{Value, json as value};
 
 const SQUAD: &str = r#"{"version": "1.1", "data": [
@@ -102,6 +107,33 @@ fn retrieval_is_measured_alike_on_both_indexes() {
     assert_eq!(json(&mut eval("exact", &["--json", "--limit", "2"]))["questions"], 2);
     let table = succeed(&mut eval("exact", &[]));
     assert!(table.contains("the gold passage among the first k") && table.contains("   100.00"), "{table}");
+}
+
+#[test]
+fn recall_against_exact_search_is_of_a_search_for_twenty_whatever_k_is_asked_for() {
+    let bench = Bench::new();
+    let manifest: Value =
+        serde_json::from_slice(&fs_err::read(bench.path("model/model.json")).unwrap()).unwrap();
+    let dim = manifest["dim"].as_u64().unwrap() as usize;
+    let model_fingerprint = manifest["fingerprint"].as_str().unwrap().to_owned();
+    let vectors = VectorSet { model_fingerprint, ..set(clusters(4000, dim, 3), dim) };
+    // As few links and candidates as a graph that misses some of the best twenty.
+    let hnsw = HnswParams { m: 4, ef_construction: 20, ef_search: 30 };
+    let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
+    build_index(&vectors, &bench.path("index"), &options, &Silent).unwrap();
+    let questions: String =
+        (0..40).map(|at| format!("what is the text of row {}?\t['Text']\n", at * 89)).collect();
+    bench.write("questions.tsv", questions);
+    let recall = |more: &[&str]| {
+        let mut command = bench.dpr(&["eval", "retrieval", "--model", "model", "--index", "index"]);
+        command
+            .args(["--questions", "questions.tsv", "--device", "cpu", "--against-exact", "--json"])
+            .args(more);
+        json(&mut command)["recall_against_exact"].clone()
+    };
+    let twenty = recall(&["--k", "1,20"]);
+    assert!(twenty["mean"].as_f64().unwrap() < 1.0, "{twenty}");
+    assert_eq!((recall(&[]), recall(&["--k", "1"])), (twenty.clone(), twenty));
 }
 
 #[test]

@@ -128,6 +128,11 @@ fn a_server_that_others_reach_needs_keys_or_is_told_that_it_is_public() {
     assert!(error.contains("cert.pem holds no certificate"), "{error}");
     let error = fail(&mut serve(&bench, &["--rate", "0"]));
     assert!(error.contains("--rate 0"), "{error}");
+    let error = fail(&mut serve(&bench, &["--rate", "-1"]));
+    assert!(error.contains("--rate -1 is no rate") && error.contains("above 0.000001 and up to"), "{error}");
+    assert!(!error.contains("--burst"), "only what was given is told of: {error}");
+    let error = fail(&mut serve(&bench, &["--rate", "5", "--burst", "0"]));
+    assert!(error.contains("--burst 0") && error.contains("at least 1"), "{error}");
     let server = Server::start(&bench, &["--listen", "0.0.0.0:0", "--public"]);
     assert!(server.told["listening"].as_str().unwrap().starts_with("http://0.0.0.0:"));
 }

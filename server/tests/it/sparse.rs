@@ -13,8 +13,8 @@ use dpr_data::{Passage, read_passages};
 use dpr_files::progress::Silent;
 use dpr_index::sparse::{Analyzer, Scoring, SparseError, SparseIndex, SparseOptions, build_sparse};
 use dpr_index::{
-    BuildError, FileError, IndexDir, IndexOptions, LoadedIndex, LoadedSparse, MatrixError, OpenError,
-    ScoredRow, build_index, build_sparse_index,
+    BuildError, FileError, IndexDir, IndexOptions, IndexWriter, LoadedIndex, LoadedSparse, MatrixError,
+    OpenError, ScoredRow, build_index, build_sparse_index,
 };
 use files::{gunzip, overwrite};
 use serde::Deserialize;
@@ -171,6 +171,14 @@ fn what_an_index_lacks_is_said_with_the_way_out() {
         matches!(error, OpenError::NoVectors { .. }) && one_line(&error).contains("--vectors"),
         "{error}"
     );
+    for error in [
+        IndexWriter::open(&sparse, "a test").map(drop).unwrap_err(),
+        IndexWriter::open_unchecked(&sparse, "a test").map(drop).unwrap_err(),
+    ] {
+        let said = one_line(&error);
+        assert!(said.contains("sparse is of words alone, and such an index cannot be changed"), "{said}");
+        assert!(said.contains("`dpr index --passages`") && said.contains("`dpr index --vectors`"), "{said}");
+    }
     assert!(<Analyzer as clap::ValueEnum>::from_str("klingon", false).is_err());
 }
 

@@ -110,9 +110,11 @@ fn a_round_trains_on_other_files_too_and_denoises() {
 #[test]
 fn what_a_later_step_would_refuse_is_said_before_the_first() {
     let bench = prepared();
+    bench.write("bare.txt", "who signed it?\n");
     for (flag, value, expected) in [
         ("--denoise", "model", "cross-encoder"),
         ("--questions", "nowhere.json", "nowhere.json"),
+        ("--questions", "bare.txt", "lists no answers"),
         ("--passages", "nowhere.tsv", "nowhere.tsv"),
         ("--dev", "nowhere.json", "nowhere.json"),
         ("--data", "nowhere.json", "nowhere.json"),

@@ -84,16 +84,6 @@ pub enum SplitError {
         /// The file.
         path: PathBuf,
     },
-    /// An id that would break the output's lines.
-    #[error("{}: line {line}: the id {id:?} holds a control character: remove it", path.display())]
-    Id {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// The id.
-        id: String,
-    },
 }
 
 fn hint(others: u64) -> String {

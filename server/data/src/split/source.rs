@@ -27,8 +27,8 @@ pub(super) struct Documents {
 }
 
 enum Source {
-    /// A document a line, and the number of the last line that was read.
-    Lines(Passages, usize),
+    /// A document a line.
+    Lines(Passages),
     /// One file, until it has been read.
     File(Option<Kind>),
     Directory(Box<dyn Iterator<Item = walkdir::Result<DirEntry>>>),
@@ -56,35 +56,22 @@ impl Documents {
             return Ok(documents);
         }
         let file = Input::open_counted(input, &documents.read)?;
-        let header = match file.format {
-            Format::Tsv => 1,
-            Format::JsonLines => 0,
-            Format::Json | Format::Plain => {
-                return Err(SplitError::UnknownInput { path: input.to_path_buf() });
-            }
-        };
-        documents.source = Source::Lines(read_passages::stream(file)?, header);
+        if !matches!(file.format, Format::Tsv | Format::JsonLines) {
+            return Err(SplitError::UnknownInput { path: input.to_path_buf() });
+        }
+        documents.source = Source::Lines(read_passages::stream(file)?);
         Ok(documents)
     }
 
     /// Returns the next document, or `None` at the end. A file without any text gives a document without title or text.
     pub(super) fn next(&mut self) -> Result<Option<Passage>, SplitError> {
         match &mut self.source {
-            Source::Lines(documents, line) => {
-                *line += 1;
-                let document = match documents.next().transpose() {
-                    Err(DataError::Empty { path, .. }) => {
-                        return Err(DataError::Empty { path, what: "documents" }.into());
-                    }
-                    next => next?,
-                };
-                match document {
-                    Some(Passage { id, .. }) if id.chars().any(char::is_control) => {
-                        Err(SplitError::Id { path: self.input.clone(), line: *line, id })
-                    }
-                    document => Ok(document),
+            Source::Lines(documents) => match documents.next().transpose() {
+                Err(DataError::Empty { path, .. }) => {
+                    Err(DataError::Empty { path, what: "documents" }.into())
                 }
-            }
+                next => Ok(next?),
+            },
             Source::File(kind) => match kind.take() {
                 Some(kind) => {
                     let name = Path::new(self.input.file_name().unwrap_or_default());

@@ -85,6 +85,19 @@ fn a_passage_graded_above_0_is_right() {
 }
 
 #[test]
+fn rankings_by_ids_have_the_later_id_first_among_equal_scores() {
+    let (passages, mut qrels) = (passages(), Qrels::default());
+    qrels.insert("1", "b", 1);
+    let questions = [question("1", None, "x")];
+    let judge = Judge::graded(&questions, &passages, &qrels).unwrap();
+    let scored = |list: [(usize, f32); 4]| vec![list.map(|(row, score)| ScoredRow { row, score }).to_vec()];
+    let by_ids = judge.by_ids(&questions, &scored([(3, 2.0), (0, 1.0), (1, 1.0), (2, 0.5)])).unwrap();
+    assert_eq!(by_ids["1"], ["d", "b", "a", "c"]);
+    let error = judge.by_ids(&questions, &scored([(0, 1.0), (1, 1.0), (2, f32::NAN), (3, 0.0)])).unwrap_err();
+    assert!(matches!(error, RankingError::Score { passage, .. } if passage == "c"));
+}
+
+#[test]
 fn questions_that_cannot_be_judged_are_refused() {
     let passages = passages();
     assert!(matches!(Judge::gold(&[], &passages), Err(EvalError::NoQuestions)));

@@ -6,6 +6,7 @@
 //! The directory of the target is opened before anything is renamed in it: a process that runs out of file descriptors
 //! meanwhile can still sync the rename, and one that has none left fails before it.
 
+mod output;
 mod replace;
 mod staged;
 
@@ -16,6 +17,7 @@ use std::time::Duration;
 use fs_err as fs;
 use tempfile::NamedTempFile;
 
+pub use output::{check_output, write_output};
 pub use replace::ASIDE_PREFIX;
 pub use staged::StagedDir;
 
@@ -29,7 +31,8 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(10);
 const DIRECTORY_ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Writes a file whole: `write` fills a temporary one, which is synced and renamed to `path`. What killed writers left
-/// beside it is removed.
+/// beside it is removed. Whatever else is at `path` is replaced, a link too: paths that users give are for
+/// [`write_output`].
 ///
 /// # Errors
 /// What `write` returns, or an I/O error that names the path; `path` is then as it was, unless the rename was done and

@@ -90,12 +90,20 @@ impl StagedDir {
     /// As [`StagedDir::publish`].
     pub fn replace(self) -> io::Result<()> {
         refuse_file(&self.target)?;
-        if !fs::exists(&self.target)? {
-            return self.publish();
-        }
         let dir = parent_of(&self.target);
         let parent = OpenDir::open(&dir)?;
         sync_tree(self.temp.path())?;
+        if !fs::exists(&self.target)? {
+            match fs::rename(self.temp.path(), &self.target) {
+                Ok(()) => {
+                    let _ = self.temp.keep(); // as in `publish`
+                    return parent.sync();
+                }
+                // Another writer was quicker: its directory is replaced as one that was there before.
+                Err(error) if is_taken(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
         if replace::exchange(self.temp.path(), &self.target) {
             // What was at the target goes with the temporary directory, once its successor is there for good.
             return parent.sync().inspect_err(|_| drop(self.temp.keep()));
@@ -107,6 +115,11 @@ impl StagedDir {
         let _ = fs::remove_dir_all(aside);
         Ok(())
     }
+}
+
+/// Returns `true` for the error of a rename to a directory that is not empty.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists)
 }
 
 /// Refuses a target that is a file or a link: its name would be exchanged like a directory's, and what it was be lost.
@@ -190,6 +203,33 @@ mod tests {
         assert!(second.publish().is_err());
         assert_eq!(names(root.path()), ["t"]);
         assert_eq!(names(&target), ["sub"]);
+    }
+
+    #[test]
+    fn of_writers_that_replace_one_new_target_at_once_all_succeed() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir(at("a")).unwrap();
+        fs::create_dir(at("b")).unwrap();
+        if !replace::exchange(&at("a"), &at("b")) {
+            return; // Without an exchange there are two renames, of which one writer may meet another's.
+        }
+        for round in 0..20 {
+            let (target, barrier) = (at(&format!("t{round}")), std::sync::Barrier::new(4));
+            std::thread::scope(|scope| {
+                for writer in 0..4 {
+                    let (target, barrier) = (&target, &barrier);
+                    scope.spawn(move || {
+                        let staged = StagedDir::beside(target).unwrap();
+                        fs::write(staged.path().join("f"), format!("{writer}")).unwrap();
+                        barrier.wait();
+                        staged.replace().unwrap();
+                    });
+                }
+            });
+            assert_eq!(names(&target), ["f"]);
+        }
+        assert_eq!(names(root.path()).len(), 22, "nothing is left of the others");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use dpr_core::{Embedding, EmbeddingError};
-use dpr_data::Passage;
+use dpr_data::{Passage, control_character};
 
 /// The error of passages to write, or of ids to delete, that no home of passages takes.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -48,7 +48,7 @@ impl ChangeError {
                 return Err(Self::Blank { position, field });
             }
         }
-        match passage.id.chars().find(|character| character.is_control()) {
+        match control_character(&passage.id) {
             None => Ok(()),
             Some(character) => Err(Self::ControlCharacter { position, character }),
         }

@@ -38,7 +38,8 @@ impl IndexWriter {
     /// Opens the index in `dir` for changes and locks it; `holder` is what others are told who want to write there.
     ///
     /// # Errors
-    /// [`FileError::Busy`] when another process writes there, or as [`IndexReader::open`](super::IndexReader::open).
+    /// [`FileError::Busy`] when another process writes there, [`OpenError::WordsAlone`] for an index without vectors,
+    /// or as [`IndexReader::open`](super::IndexReader::open).
     pub fn open(dir: &Path, holder: &str) -> Result<Self, OpenError> {
         Self::open_by(dir, holder, LoadedIndex::read)
     }
@@ -58,7 +59,11 @@ impl IndexWriter {
         let lock = index.lock(holder)?;
         atomic::remove_unfinished(dir).map_err(FileError::write)?;
         let pointer = index.pointer()?;
-        let base = LoadedIndex::open_version_by(dir, pointer.version, &pointer.manifest_sha256, read)?;
+        let base = LoadedIndex::open_version_by(dir, pointer.version, &pointer.manifest_sha256, read);
+        let base = base.map_err(|error| match error {
+            OpenError::NoVectors { .. } => OpenError::WordsAlone { path: dir.to_path_buf() },
+            other => other,
+        })?;
         let header = Header { base: pointer.manifest_sha256.clone(), dim: base.manifest.dim };
         let mut state = State::new(Arc::new(base));
         let path = index.log_path(pointer.version);

@@ -99,6 +99,17 @@ impl BlurDir {
         Ok(Self { path: dir.to_path_buf(), manifest, projection: Arc::new(projection) })
     }
 
+    /// Checks that a blur directory can be written to `dir`, before long work: nothing else is there, and the directory
+    /// around it, which is made where it is missing, can be written to.
+    ///
+    /// # Errors
+    /// As [`BlurDir::write`].
+    pub fn check_target(dir: &Path) -> Result<(), FileError> {
+        refuse_other(dir)?;
+        // Dropped, it is removed.
+        StagedDir::beside(dir).map(drop).map_err(FileError::write)
+    }
+
     /// Writes a blur directory, whole or not at all; one that is there is replaced, and nothing else is.
     ///
     /// # Errors
@@ -261,13 +272,19 @@ mod tests {
             let manifest = BlurManifest::new("m", &projection, 1, (1, "questions"), &[]);
             BlurDir::write(dir, manifest, projection.clone()).map(drop)
         };
-        let refused = write(&dir).unwrap_err().to_string();
-        assert!(refused.contains("holds `current`"), "{refused}");
+        for refused in [write(&dir), BlurDir::check_target(&dir)] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("holds `current`"), "{refused}");
+        }
         assert_eq!(fs::read_to_string(dir.join("current")).unwrap(), "1");
-        assert!(write(&dir.join("current")).is_err());
+        assert!(write(&dir.join("current")).is_err() && BlurDir::check_target(&dir.join("current")).is_err());
         assert_eq!(fs::read_to_string(dir.join("current")).unwrap(), "1");
         fs::create_dir(root.path().join("empty")).unwrap();
-        write(&root.path().join("empty")).unwrap();
+        for path in [root.path().join("new"), root.path().join("empty")] {
+            BlurDir::check_target(&path).unwrap();
+            write(&path).unwrap();
+            BlurDir::check_target(&path).unwrap();
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum ShardError {
     #[error("`{0}` is not a shard: write i/n, as 0/4 for the first of four")]
     Format(String),
     /// The shard is beyond the number of shards.
-    #[error("there is no shard {index} of {count}: shards are counted from 0, so the last is {}/{count}", .count.saturating_sub(1))]
+    #[error("there is no shard {index} of {count}: {}", shards_of(*count))]
     Range {
         /// The shard that was named.
         index: u32,
@@ -37,6 +37,14 @@ pub enum ShardError {
         /// Passages in the corpus.
         passages: usize,
     },
+}
+
+/// Returns which shards there are of so many.
+fn shards_of(count: u32) -> String {
+    match count.checked_sub(1) {
+        None => "write i/n with an n of 1 or more, as 0/4 for the first of four".to_owned(),
+        Some(last) => format!("shards are counted from 0, so the last is {last}/{count}"),
+    }
 }
 
 impl Shard {
@@ -127,7 +135,10 @@ mod tests {
     fn shards_that_do_not_exist_are_refused() {
         assert_eq!("1/2".parse(), Shard::new(1, 2));
         assert_eq!("2/2".parse::<Shard>(), Err(ShardError::Range { index: 2, count: 2 }));
-        assert_eq!("0/0".parse::<Shard>(), Err(ShardError::Range { index: 0, count: 0 }));
+        let none = "0/0".parse::<Shard>().unwrap_err();
+        assert_eq!(none, ShardError::Range { index: 0, count: 0 });
+        let none = none.to_string();
+        assert!(none.contains("shard 0 of 0: write i/n with an n of 1 or more, as 0/4"), "{none}");
         for bad in ["", "1", "a/b", "-1/2", "1/2/3"] {
             assert_eq!(bad.parse::<Shard>(), Err(ShardError::Format(bad.into())));
         }

@@ -67,8 +67,8 @@ pub enum SiteError {
         /// The most there can be.
         most: usize,
     },
-    /// A site that another export changed while this one was made.
-    #[error("the site in {} was changed by another export meanwhile: export again", dir.display())]
+    /// A site that another export wrote, or changed, while this one was made.
+    #[error("another export wrote the site in {} meanwhile: export again", dir.display())]
     Changed {
         /// The site's folder.
         dir: PathBuf,

@@ -1,6 +1,7 @@
 //! Writing a site: whole where there is none, by difference where there is one.
 
 use std::collections::HashSet;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use dpr_core::private::projection::Projection;
@@ -118,7 +119,7 @@ pub(super) fn publish(
             }
         }
         fs::write(staged.path().join(SITE_MANIFEST), json).map_err(FileError::write)?;
-        staged.publish().map_err(FileError::write)?;
+        staged.publish().map_err(|error| unpublished(out, error))?;
         return Ok(report);
     };
     let Some(_lock) = DirLock::acquire_as(out, "an export").map_err(FileError::write)? else {
@@ -144,6 +145,16 @@ pub(super) fn publish(
     Ok(report)
 }
 
+/// Returns the error of a first export that could not be put in its place: where a site is there now, another export
+/// was quicker.
+fn unpublished(out: &Path, error: io::Error) -> SiteError {
+    let is_taken = matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists);
+    match is_taken && out.join(SITE_MANIFEST).exists() {
+        true => SiteError::Changed { dir: out.to_path_buf() },
+        false => FileError::write(error).into(),
+    }
+}
+
 /// Writes a file that is not there as it should be, and returns whether it was written. What is written is compared
 /// with the checksum that is in its name.
 fn write(dir: &Path, content: &Content) -> Result<bool, SiteError> {
@@ -156,7 +167,7 @@ fn write(dir: &Path, content: &Content) -> Result<bool, SiteError> {
         content.write(&mut out)?;
         match out.finish() == *content.expected() {
             true => Ok(()),
-            false => Err(std::io::Error::other("the file that is copied has changed")),
+            false => Err(io::Error::other("the file that is copied has changed")),
         }
     })
     .map_err(FileError::write)?;

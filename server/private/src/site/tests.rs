@@ -237,6 +237,14 @@ fn an_export_that_another_one_overtook_leaves_its_site_as_it_is() {
     assert_eq!(whole(&out).1.index_version, other.base().version());
     site(&after, &out);
     assert_eq!(whole(&out).1.index_version, after.base().version());
+    // Of two first exports, too.
+    let first = root.path().join("first");
+    let overtake = || drop(site(&other, &first));
+    let progress = Meanwhile(&overtake, AtomicUsize::new(0));
+    let refused = export(&after, &encoder(), &first, &SiteOptions::default(), &progress).unwrap_err();
+    assert!(matches!(&refused, SiteError::Changed { dir } if *dir == first), "{refused}");
+    assert!(refused.to_string().contains("another export wrote the site in"), "{refused}");
+    assert_eq!(whole(&first).1.index_version, other.base().version());
 }
 
 #[test]

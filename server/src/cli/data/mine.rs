@@ -15,7 +15,9 @@ use dpr_data::{check_not_input, read_questions};
 use dpr_encode::model::CrossEncoderDir;
 use dpr_files::Job;
 use dpr_index::search::{Method, SearchError};
-use dpr_train::mine::{Denoiser, HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
+use dpr_train::mine::{
+    Denoiser, HardNegatives, MineOptions, MineReport, Pool, Positives, check_questions, mine,
+};
 
 /// Arguments of `dpr data mine`.
 #[derive(Debug, clap::Args)]
@@ -94,6 +96,15 @@ impl fmt::Display for PositivesFrom {
     }
 }
 
+impl From<PositivesFrom> for Positives {
+    fn from(positives: PositivesFrom) -> Self {
+        match positives {
+            PositivesFrom::Distant => Self::Distant,
+            PositivesFrom::Gold => Self::Gold,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Hard {
     /// The best BM25 passages without an answer
@@ -125,10 +136,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         questions.truncate(limit as usize);
     }
     check_not_input(&args.out, &args.questions)?;
-    let positives = match args.positives {
-        PositivesFrom::Distant => Positives::Distant,
-        PositivesFrom::Gold => Positives::Gold,
-    };
+    let positives = Positives::from(args.positives);
+    // Said before a model is opened and questions are encoded.
+    check_questions(&questions, positives)?;
     let (hard_from, methods) = match args.hard {
         Hard::Bm25 => (HardNegatives::Bm25, [Method::Bm25]),
         Hard::Dense => (HardNegatives::Dense, [Method::Hybrid]),

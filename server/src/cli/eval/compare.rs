@@ -306,12 +306,16 @@ fn ranks(asked: &[u32], results: &[Results]) -> Result<Vec<usize>, CliError> {
 fn table(report: &Report) -> String {
     let width = report.systems.iter().map(|system| system.name.chars().count()).max().unwrap_or(0).max(6);
     let mut lines = vec![counted(report.questions, "question", "questions"), String::new()];
-    let ranks =
-        |top: &[TopK]| top.iter().map(|top| format!(" {:>9}", format!("top-{}", top.k))).collect::<String>();
-    lines.extend(report.systems.first().map(|first| format!("{:width$}{}", "", ranks(&first.top_k))));
+    let head = |top: &TopK| format!(" {:>9}", format!("top-{}", top.k));
+    let row = |top: &TopK| {
+        // Of the head, less the spaces and the sign.
+        let figure = head(top).len() - 3;
+        format!(" {:>figure$.2} %", top.accuracy * 100.0)
+    };
+    let heads = |first: &Accuracies| first.top_k.iter().map(head).collect::<String>();
+    lines.extend(report.systems.first().map(|first| format!("{:width$}{}", "", heads(first))));
     for system in &report.systems {
-        let row: String =
-            system.top_k.iter().map(|top| format!(" {:>7.2} %", top.accuracy * 100.0)).collect();
+        let row: String = system.top_k.iter().map(row).collect();
         lines.push(format!("{:width$}{row}", system.name));
     }
     lines.push(String::new());

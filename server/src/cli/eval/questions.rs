@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::super::CliError;
 use crate::cli::output::counted;
 use dpr_data::{Passage, Qrels, Question, read_qrels, read_questions};
-use dpr_eval::{EvalError, Judge, RankingError, gold_passages};
+use dpr_eval::{EvalError, Judge, RankingError, check_relevant, gold_passages};
 
 /// Questions and how their rankings are judged.
 #[derive(Debug, clap::Args)]
@@ -102,10 +102,11 @@ impl Questions {
             None => ["question", "questions"],
         };
         args.cut(&mut questions, words)?;
-        if let Some(qrels) = &mut qrels {
+        if let (Some(qrels), Some(path)) = (&mut qrels, &args.qrels) {
             let ids: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
             let judged = qrels.iter().count();
             qrels.retain(|query| ids.contains(query));
+            check_relevant(qrels).map_err(|error| format!("{}: {error}", path.display()))?;
             let missing = judged - ids.len();
             if missing > 0 && args.takes_all() {
                 let missing = counted(

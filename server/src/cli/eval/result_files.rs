@@ -9,7 +9,13 @@ use dpr_data::{
     write_results, write_run,
 };
 use dpr_files::atomic::{StagedDir, sync_dir};
+use dpr_files::{Error as FileError, refuse_foreign};
 use dpr_index::ranking::ScoredRow;
+
+/// Names by which the directories of other commands are told: an index, vectors (or a version of an index), vectors
+/// that are not finished, a model, a run of training, a blur directory, a static site.
+const OF_OTHERS: [&str; 7] =
+    ["current", "manifest.json", "spec.json", "model.json", "checkpoints", "blur.json", "dpr-static.json"];
 
 /// Questions, their rankings and what is right.
 pub(super) struct Ranked<'a> {
@@ -71,10 +77,13 @@ impl StagedResults {
     /// Starts result files of `dir`, which is made where it is missing.
     ///
     /// # Errors
-    /// An I/O error that names the path, as when the directory cannot be written to.
-    pub(super) fn of(dir: &Path) -> io::Result<Self> {
+    /// [`FileError::Foreign`] for a directory that another command wrote, which is as it was, and an I/O error that
+    /// names the path, as when the directory cannot be written to.
+    pub(super) fn of(dir: &Path) -> Result<Self, FileError> {
+        refuse_foreign(dir, |name| !OF_OTHERS.contains(&name))?;
         // Within it, so that files move by a rename. What else lies there stays, so the directory is not replaced.
-        Ok(Self { staged: StagedDir::beside(&dir.join("results"))?, dir: dir.to_path_buf() })
+        let staged = StagedDir::beside(&dir.join("results")).map_err(FileError::write)?;
+        Ok(Self { staged, dir: dir.to_path_buf() })
     }
 
     /// Returns the directory to write in.
@@ -144,7 +153,7 @@ pub(super) fn read(path: &Path) -> Result<impl Iterator<Item = Result<RetrieverR
 
 /// Writes `bytes` whole or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    Ok(dpr_files::atomic::write_file(path, |out| out.write_all(bytes))?)
+    Ok(dpr_files::atomic::write_output(path, |out| out.write_all(bytes))?)
 }
 
 /// Returns the name and the path of an argument `NAME=FILE`, or `FILE`, whose name is the file's.
@@ -210,6 +219,26 @@ mod tests {
         assert_eq!(files(&dir), all("2")[..1], "as it was");
         assert!(dir.join("b/mine").is_dir());
         assert_eq!(fs_err::read_dir(&dir).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_directory_that_another_command_wrote_takes_no_result_files() {
+        let root = tempfile::tempdir().unwrap();
+        for name in OF_OTHERS {
+            let dir = root.path().join(format!("with-{name}"));
+            fs_err::create_dir(&dir).unwrap();
+            write_whole(&dir.join(name), b"mine").unwrap();
+            let error = StagedResults::of(&dir).map(drop).unwrap_err().to_string();
+            assert!(error.contains(&format!("with-{name} holds `{name}`")), "{error}");
+            assert_eq!(files(&dir), [(name.to_owned(), "mine".to_owned())], "as it was");
+        }
+        // Notes and older results are no obstacle.
+        let dir = root.path().join("results");
+        fs_err::create_dir(&dir).unwrap();
+        write_whole(&dir.join("notes.md"), b"mine").unwrap();
+        staged(&dir, "1").publish().unwrap();
+        staged(&dir, "2").publish().unwrap();
+        assert_eq!(files(&dir).len(), 3);
     }
 
     #[test]

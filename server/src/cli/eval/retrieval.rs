@@ -13,7 +13,7 @@ use super::questions::{By, QuestionArgs, Questions};
 use super::result_files::{self, Ranked, StagedResults};
 use crate::cli::output::counted;
 use dpr_eval::{
-    Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, first_hit, measure_qrels, recall,
+    Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, TopK, accuracy_svg, first_hit, measure_qrels, recall,
 };
 use dpr_index::search::Method;
 use dpr_index::{RECALL_DEPTH, VectorIndex as _};
@@ -54,7 +54,7 @@ pub(super) struct Args {
     /// figures over all questions say more of the corpus than of the ranking
     #[arg(long)]
     answerable: bool,
-    /// Also compare dense search with exact search on the same vectors: recall@20
+    /// Also compare dense search with exact search on the same vectors: recall@20 of a search for 20, whatever --k
     #[arg(long)]
     against_exact: bool,
     /// Write into this directory: metrics.json, accuracy.svg (as the paper's Figure 1), and for each METHOD
@@ -145,8 +145,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     ks.sort_unstable();
     ks.dedup();
     let mut depth = ks.iter().copied().fold(LEAST, usize::max);
-    for (wanted, least) in [(args.against_exact, RECALL_DEPTH), (args.out.is_some(), WRITTEN)] {
-        depth = depth.max(if wanted { least } else { 0 });
+    if args.out.is_some() {
+        depth = depth.max(WRITTEN);
     }
     let index = args.source.index.to_string();
     if let Some(dir) = &args.out {
@@ -197,13 +197,15 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     for (method, reranked, rows, seconds) in ranked {
         let marks = judge.marks(&rows, if args.out.is_some() { WRITTEN } else { 0 })?;
         let ranks: Vec<_> = marks.iter().map(|marks| first_hit(marks.iter().copied())).collect();
-        let by_ids = set.qrels.as_ref().map(|qrels| (qrels, judge.by_ids(&set.questions, &rows)));
-        let qrels = by_ids.map(|(qrels, rankings)| measure_qrels(&rankings, qrels, &ks)).transpose()?;
+        let by_qrels = |qrels| measure_qrels(&judge.by_ids(&set.questions, &rows)?, qrels, &ks);
+        let qrels = set.qrels.as_ref().map(by_qrels).transpose()?;
         if let Some(searcher) =
             source.searcher().filter(|_| args.against_exact && method == Method::Dense && reranked.is_none())
         {
+            // A search of its own: a graph keeps the more candidates the more passages are asked for.
+            let found = searcher.snapshot().search_batch(&vectors, RECALL_DEPTH)?;
             let exact = searcher.index().exact()?.search_batch(&vectors, RECALL_DEPTH)?;
-            recall_against_exact = Some(recall(&rows, &exact, RECALL_DEPTH));
+            recall_against_exact = Some(recall(&found, &exact, RECALL_DEPTH));
         }
         if let Some(staged) = &staged {
             let name = name(method, reranked);
@@ -265,6 +267,20 @@ fn rate(questions: usize, seconds: f64) -> f64 {
     if seconds > 0.0 { questions as f64 / seconds } else { 0.0 }
 }
 
+/// Adds the head of a column of figures at rank `k` and returns the column's width, `least` or what the head needs.
+fn column(head: &mut String, what: &str, k: usize, least: usize) -> usize {
+    let name = format!("{what}{k}");
+    let width = least.max(name.len() + 1);
+    head.push_str(&format!("{name:>width$}"));
+    width
+}
+
+/// Returns accuracies in percent, in columns of these widths.
+fn percent(top_k: &[TopK], widths: &[usize]) -> String {
+    let figure = |(top, &width): (&TopK, &usize)| format!("{:>width$.2}", top.accuracy * 100.0);
+    top_k.iter().zip(widths).map(figure).collect()
+}
+
 fn table(report: &Report<'_>) -> String {
     let what = report.judged_by.right_passage();
     let Report { questions, passages, gold_not_in_index, unjudged, encode_seconds, .. } = report;
@@ -297,31 +313,26 @@ fn table(report: &Report<'_>) -> String {
         ));
     }
     let Some(first) = report.methods.first() else { return lines.join("\n") + "\n" };
-    let width = report.methods.iter().map(|row| row.name().len()).fold(8, usize::max);
-    let mut head = format!("{:<width$}", "method");
-    for top in &first.accuracy.top_k {
-        head.push_str(&format!("{:>9}", format!("top-{}", top.k)));
-    }
+    let names = report.methods.iter().map(|row| row.name().len()).fold(8, usize::max);
+    let mut head = format!("{:<names$}", "method");
+    let tops: Vec<usize> =
+        first.accuracy.top_k.iter().map(|top| column(&mut head, "top-", top.k, 9)).collect();
     head.push_str(&format!("{:>9}", "MRR@10"));
+    let mut recalls = Vec::new();
     if let Some(qrels) = &first.qrels {
         head.push_str(&format!("{:>9}", "nDCG@10"));
-        for recall in &qrels.recall {
-            head.push_str(&format!("{:>12}", format!("recall@{}", recall.k)));
-        }
+        recalls.extend(qrels.recall.iter().map(|recall| column(&mut head, "recall@", recall.k, 12)));
     }
     lines.push(format!("{head}{:>13}", "questions/s"));
     for measured in &report.methods {
         let Measured { accuracy, qrels, questions_per_second, .. } = measured;
-        let mut line = format!("{:<width$}", measured.name());
-        for top in &accuracy.top_k {
-            line.push_str(&format!("{:>9.2}", top.accuracy * 100.0));
-        }
+        let mut line = format!("{:<names$}{}", measured.name(), percent(&accuracy.top_k, &tops));
         let reciprocal = qrels.as_ref().map_or(accuracy.mrr_at_10, |qrels| qrels.mrr_at_10);
         line.push_str(&format!("{reciprocal:>9.4}"));
         if let Some(qrels) = qrels {
             line.push_str(&format!("{:>9.4}", qrels.ndcg_at_10));
-            for recall in &qrels.recall {
-                line.push_str(&format!("{:>12.4}", recall.recall));
+            for (recall, &width) in qrels.recall.iter().zip(&recalls) {
+                line.push_str(&format!("{:>width$.4}", recall.recall));
             }
         }
         lines.push(format!("{line}{questions_per_second:>13.0}"));
@@ -332,9 +343,7 @@ fn table(report: &Report<'_>) -> String {
         lines.push(format!("of the {of_these} ({share:.1} %) for which the corpus holds {what}:"));
         for measured in &report.methods {
             let of_these = measured.of_answerable.as_ref().map_or(&[][..], |accuracy| &accuracy.top_k);
-            let figures: String =
-                of_these.iter().map(|top| format!("{:>9.2}", top.accuracy * 100.0)).collect();
-            lines.push(format!("{:<width$}{figures}", measured.name()));
+            lines.push(format!("{:<names$}{}", measured.name(), percent(of_these, &tops)));
         }
     }
     if let Some(recall) = &report.recall_against_exact {

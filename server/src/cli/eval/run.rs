@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::super::{CliError, output};
 use crate::cli::output::counted;
 use dpr_data::{read_qrels, read_run};
-use dpr_eval::{DEFAULT_KS, QrelsReport, measure_qrels, trec_order};
+use dpr_eval::{DEFAULT_KS, QrelsReport, check_relevant, measure_qrels, trec_order};
 
 /// Options of `dpr eval run`.
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let qrels = read_qrels(&args.qrels)?;
+    check_relevant(&qrels).map_err(|error| format!("{}: {error}", args.qrels.display()))?;
     let mut rankings = HashMap::new();
     for query in read_run(&args.run)? {
         let scored: Vec<_> = query.hits.into_iter().map(|hit| (hit.passage, hit.score)).collect();
@@ -66,6 +67,8 @@ fn table(report: &QrelsReport) -> String {
     }
     let figures = [("MRR@10".to_owned(), *mrr_at_10), ("nDCG@10".to_owned(), *ndcg_at_10)];
     let recall = recall.iter().map(|recall| (format!("recall@{}", recall.k), recall.recall));
-    lines.extend(figures.into_iter().chain(recall).map(|(name, figure)| format!("{name:<11} {figure:.4}")));
+    let figures: Vec<_> = figures.into_iter().chain(recall).collect();
+    let width = figures.iter().map(|(name, _)| name.len()).fold(11, usize::max);
+    lines.extend(figures.iter().map(|(name, figure)| format!("{name:<width$} {figure:.4}")));
     lines.join("\n") + "\n"
 }

@@ -66,6 +66,8 @@ struct Report<'a> {
 pub(super) fn run(args: &BlurArgs) -> Result<(), CliError> {
     let backend = args.at.index.open()?;
     let Description { dim, model, count, .. } = backend.describe();
+    // Said before questions are encoded and searched for.
+    BlurDir::check_target(&args.out)?;
     let snapshot = backend.snapshot();
     let set = match (&snapshot, args.vectors.as_slice()) {
         (Some(_), []) => None,

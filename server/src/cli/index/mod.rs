@@ -7,6 +7,7 @@ mod idle;
 mod private;
 mod update;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -25,9 +26,9 @@ use dpr_data::stream_passages;
 use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse,
-    RECALL_DEPTH, Storage, Upgraded, Verified, build_index, build_sparse_index_of, copy_index,
-    recall_against_exact, tune, upgrade, verify,
+    FileError, GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex,
+    LoadedSparse, OpenError, RECALL_DEPTH, Storage, Upgraded, Verified, build_index, build_sparse_index_of,
+    copy_index, recall_against_exact, tune, upgrade, verify,
 };
 
 /// Vectors of the index that are searched for when recall is measured.
@@ -273,7 +274,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
             }
         }
         (Some(Task::Snapshot { index, out }), _) => {
-            if IndexDir::new(&out).current_version().is_ok() {
+            // A damaged index too: `restore` is what mends it.
+            if !matches!(IndexDir::new(&out).current_version(), Err(OpenError::NotAnIndex { .. })) {
                 let out = out.display();
                 return Err(
                     format!("{out} holds an index: give another --out, or use `dpr index restore`").into()
@@ -289,6 +291,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 
 fn check(index: &Path, json: bool) -> Result<(), CliError> {
     let Verified { manifest, changes, problems } = verify(index)?;
+    let unread = problems.iter().filter(|problem| is_unread(problem)).count();
     let problems: Vec<String> = problems.iter().map(|problem| crate::cli::one_line(problem)).collect();
     let (files, bytes) = (manifest.files.len(), manifest.files.values().map(|file| file.bytes).sum::<u64>());
     if json {
@@ -300,8 +303,7 @@ fn check(index: &Path, json: bool) -> Result<(), CliError> {
         problems.iter().try_for_each(|problem| output::line(format_args!("{problem}")))?;
     }
     if !problems.is_empty() {
-        let (index, count) = (index.display(), problems.len());
-        return Err(format!("{index}: {count} of {files} files are not as they were written: restore a snapshot, or build the index again").into());
+        return Err(format!("{}: {}", index.display(), faults(unread, problems.len() - unread, files)).into());
     }
     if !json {
         let IndexManifest { count, kind, .. } = &manifest;
@@ -314,6 +316,33 @@ fn check(index: &Path, json: bool) -> Result<(), CliError> {
         ))?;
     }
     Ok(())
+}
+
+/// Returns `true` if a file could not be read, so that nothing is known of it. Of a path that is no plain file, or a
+/// file that is too long, it is known that it is not what was written.
+fn is_unread(problem: &OpenError) -> bool {
+    match problem {
+        OpenError::File(FileError::Read(source)) => {
+            !matches!(source.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData)
+        }
+        _ => false,
+    }
+}
+
+/// Returns what is wrong with an index, of whose `files` so many could not be read and so many are damaged.
+fn faults(unread: usize, damaged: usize, files: usize) -> String {
+    let of_unread = format!(
+        "{unread} of {files} files cannot be read, so that nothing is known of them: let this user read them, or see \
+         to the disk, and verify again"
+    );
+    let of_damaged = format!(
+        "{damaged} of {files} files are not as they were written: restore a snapshot, or build the index again"
+    );
+    match (unread, damaged) {
+        (0, _) => of_damaged,
+        (_, 0) => of_unread,
+        _ => format!("{of_damaged}; {of_unread}"),
+    }
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), CliError> {

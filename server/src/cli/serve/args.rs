@@ -169,7 +169,8 @@ pub(super) struct AccessArgs {
     #[arg(long, env = "DPR_PUBLIC")]
     pub(super) public: bool,
     /// Name under which this server is called; repeat for more. Requests for other hosts are answered 421. Default: the
-    /// address in --listen, localhost and loopback addresses; with --public every name
+    /// address in --listen, localhost and loopback addresses; with --listen 0.0.0.0 or `[::]` every address in numbers;
+    /// with --public every name
     #[arg(long, env = "DPR_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
     pub(super) allow_host: Vec<String>,
     /// Certificate in PEM, with those between it and its root: connections then speak TLS, with HTTP/1.1 or HTTP/2.
@@ -235,7 +236,7 @@ pub(super) struct LimitArgs {
     pub(super) max_client_connections: Option<usize>,
     /// Requests a second that each key may send, and each address (IPv6: network of 64 bits) without one; more are
     /// answered 429. Keys may have a rate of their own in their file. Default: no limit
-    #[arg(long, env = "DPR_RATE", value_name = "PER_SECOND")]
+    #[arg(long, env = "DPR_RATE", value_name = "PER_SECOND", allow_negative_numbers = true)]
     pub(super) rate: Option<f64>,
     /// With --rate: requests that it may send at once. Default: those of a second, at least 10
     #[arg(long, env = "DPR_BURST", value_name = "N", requires = "rate")]

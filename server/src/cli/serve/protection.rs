@@ -102,12 +102,12 @@ pub(super) fn hosts(args: &AccessArgs, address: SocketAddr) -> Result<Hosts, Cli
 pub(super) fn rate(args: &LimitArgs) -> Result<Option<Rate>, CliError> {
     let Some(per_second) = args.rate else { return Ok(None) };
     let burst = args.burst.unwrap_or_else(|| (per_second.ceil() as u32).max(10));
-    let rate = Rate::new(per_second, burst);
-    rate.map(Some).ok_or_else(|| {
-        format!(
-            "--rate {per_second} --burst {burst}: the rate is above 0.000001 and up to 1000000, the burst at least 1"
+    Rate::new(per_second, burst).map(Some).ok_or_else(|| match burst {
+        0 => "--burst 0 lets no request through: give the requests that may come at once, at least 1".into(),
+        _ => format!(
+            "--rate {per_second} is no rate: give requests a second, above 0.000001 and up to 1000000, as 0.5 or 20"
         )
-        .into()
+        .into(),
     })
 }
 

@@ -13,6 +13,7 @@ use dpr_data::{read_passages, read_questions};
 use dpr_encode::model::{CrossEncoderDir, ModelDir};
 use dpr_files::{DirLock, atomic};
 use dpr_index::sparse::Analyzer;
+use dpr_train::mine::check_questions;
 use dpr_train::{DataFile, RunDir, TrainConfig, TrainDevice, TrainError, Weights, keep_freed_memory};
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +113,7 @@ fn begin_with(args: &super::Args, rounds: usize, passages: &Path, questions: &Pa
     with_mined.check()?;
     ModelDir::open(&training.model.start)?;
     given.denoise.as_deref().map(CrossEncoderDir::open).transpose()?;
-    read_questions(questions)?;
+    check_questions(&read_questions(questions)?, given.positives.into())?;
     read_passages(passages)?;
     let files = training.data.train.iter().map(|file| &file.path).chain(&training.data.dev);
     files.into_iter().try_for_each(|path| fs_err::File::open(path).map(drop))?;

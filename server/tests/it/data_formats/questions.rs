@@ -89,6 +89,21 @@ fn every_fault_of_a_question_file_is_named_with_its_place() {
             "item 1 and again at item 2",
         ),
         ("blank.json", r#"[{"qId":"1","qText":" "}]"#.into(), "item 1 has an empty `qText`"),
+        (
+            "training.json.gz",
+            gzip(br#"[{"question": "q", "answers": [], "positive_ctxs": []}]"#),
+            "is DPR training json, not a file of questions: give the questions that it was made with",
+        ),
+        (
+            "training.tsv",
+            "[\n{\"question\": \"q\", \"answers\": [], \"positive_ctxs\": []}]".into(),
+            "is DPR training json",
+        ),
+        (
+            "result.json",
+            r#"[{"question": "q", "answers": [], "ctxs": []}]"#.into(),
+            "is DPR's retriever result, not a file of questions",
+        ),
     ];
     for (name, bytes, expected) in cases {
         let path = files.write(name, bytes);

@@ -24,7 +24,7 @@ use dpr_index::vectors::VectorSet;
 use dpr_index::{
     BuildError, CompactError, CompactionPolicy, FileError, HnswParams, IndexDir, IndexKind, IndexOptions,
     IndexReader, IndexWriter, LoadedIndex, LoadedSparse, NewPassage, OpenError, Put, QueryError, Snapshot,
-    VectorIndex as _, build_index, copy_index, tune, verify,
+    VectorIndex as _, build_index, build_sparse_index, copy_index, tune, verify,
 };
 
 const DIM: usize = 16;

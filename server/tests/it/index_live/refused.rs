@@ -119,7 +119,20 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
-    let cases: [(&[&str], i32, &str); 8] = [
+    let options = SparseOptions { analyzer: Analyzer::English, threads: 1 };
+    let (words, passages) = (root.path().join("words"), set(random_rows(5, DIM), DIM).passages);
+    build_sparse_index(&passages, &words, options, &Arc::default(), &Silent).unwrap();
+    let cases: [(&[&str], i32, &str); 10] = [
+        (
+            &["add", "--index", "words", "--vectors", "good"],
+            1,
+            "words is of words alone, and such an index cannot be",
+        ),
+        (
+            &["delete", "--index", "words", "p1"],
+            1,
+            "words alone, and such an index cannot be changed: build it again",
+        ),
         (
             &["add", "--index", "index", "--vectors", "other"],
             1,

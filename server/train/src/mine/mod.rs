@@ -21,7 +21,7 @@ use dpr_index::{QueryError, VectorIndex};
 
 pub use cloze::{ClozeOptions, ClozeReport, cloze};
 pub use generate::{GenerateOptions, GenerateReport, GeneratedFiles, QuestionKind, generate};
-pub use run::{MineReport, mine};
+pub use run::{MineReport, check_questions, mine};
 
 /// The source of positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

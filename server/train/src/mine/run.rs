@@ -1,7 +1,6 @@
 //! Mining run: question by question, on every processor.
 
 use std::collections::HashSet;
-use std::io;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -15,8 +14,7 @@ use super::negatives::draws;
 use super::{Denoiser, HardNegatives, MineError, MineOptions, Pool, Positives};
 use dpr_data::{Answers, Passage, Question, TrainingContext, TrainingItem, write_training};
 use dpr_eval::{AnswerError, AnswerMatcher};
-use dpr_files::Job;
-use dpr_files::digest;
+use dpr_files::{Job, atomic, digest};
 use dpr_index::ranking::ScoredRow;
 use dpr_index::sparse::Analyzer;
 
@@ -66,9 +64,7 @@ pub fn mine(
     job: Job<'_>,
 ) -> Result<MineReport, MineError> {
     let failed = |source| MineError::Write { path: out.to_path_buf(), source };
-    if out.is_dir() {
-        return Err(failed(io::ErrorKind::IsADirectory.into()));
-    }
+    atomic::check_output(out).map_err(failed)?;
     if options.hard_from == HardNegatives::Dense && pool.vectors.is_none() {
         return Err(MineError::NoVectors);
     }
@@ -126,6 +122,26 @@ pub fn mine(
     Ok(report)
 }
 
+/// Refuses questions that nothing can be mined for: one that has no answers or, for positives from gold paragraphs,
+/// names none. This is cheap, so it is worth calling before an hour of encoding.
+///
+/// # Errors
+/// [`MineError::NoGold`] and [`MineError::Answer`].
+pub fn check_questions(questions: &[Question], positives: Positives) -> Result<(), MineError> {
+    check_gold(questions, positives)?;
+    for question in questions {
+        AnswerMatcher::new(&question.id, &question.answers)?;
+    }
+    Ok(())
+}
+
+fn check_gold(questions: &[Question], positives: Positives) -> Result<(), MineError> {
+    match questions.iter().find(|question| question.gold.is_none()) {
+        Some(question) if positives == Positives::Gold => Err(MineError::NoGold { id: question.id.clone() }),
+        _ => Ok(()),
+    }
+}
+
 /// Returns a name for this work: the same questions, indexes and options, mined by the same version, have the same one.
 fn name(questions: &[Question], pool: Pool<'_>, options: &MineOptions) -> String {
     let mut hash = Sha256::new();
@@ -149,11 +165,7 @@ struct Miner<'a> {
 
 impl<'a> Miner<'a> {
     fn new(questions: &[Question], pool: Pool<'a>, options: &'a MineOptions) -> Result<Self, MineError> {
-        if options.positives == Positives::Gold
-            && let Some(question) = questions.iter().find(|question| question.gold.is_none())
-        {
-            return Err(MineError::NoGold { id: question.id.clone() });
-        }
+        check_gold(questions, options.positives)?;
         let held = |question| Held::new(question, pool.words.analyzer());
         let answers = questions.par_iter().map(held).collect::<Result<_, AnswerError>>()?;
         Ok(Self { pool, gold: GoldMap::new(pool.passages), options, answers })
