@@ -250,6 +250,39 @@ test('the demo has switches for answers where the server offers a reader, and ma
   await expect(page.locator('.result mark')).toHaveCount(0);
 });
 
+test('what is said of an answer goes with its search: when that is given up, and when other passages are shown', async ({ page, gateway }) => {
+  let isHeld = true;
+  offerReader(gateway, smallReader(), ({ path }) => isHeld && path.startsWith('/reader-files/'));
+  const said = page.getByText(/^(Reading the passages|Answer: “)/);
+  const state = page.locator('#state-text');
+  const read = async () => {
+    await page.getByLabel('Mark answers').check();
+    await ask(page, 'who won super bowl 50');
+    await expect(said).toBeVisible();
+  };
+  await openDemo(page, gateway);
+  const isReady = await ready(page);
+  await read();
+  // The search has ended, for however long the passages are read.
+  await page.waitForTimeout(300);
+  await expect(state).toHaveText(isReady);
+  await expect(page.locator('#results')).toHaveAttribute('aria-busy', 'false');
+  await page.press('#question', 'Escape');
+  await expect(said).toBeHidden();
+
+  isHeld = false;
+  await page.reload();
+  await ready(page);
+  await read();
+  await expect(page.locator('.result mark')).toHaveCount(10, { timeout: 60_000 });
+  await page.locator('#options summary').click();
+  await page.getByLabel('Search while typing').check();
+  await page.fill('#question', 'who won super bowl 50 in 2016');
+  await expect(page.locator('.request')).toHaveCount(2);
+  await expect(page.locator('.result mark')).toHaveCount(0);
+  await expect(said).toBeHidden();
+});
+
 test('a reader exported by dpr shares its table, and answers in the page as dpr answers', async ({ page, gateway }) => {
   test.setTimeout(600_000);
   const folder = mkdtempSync(path.join(tmpdir(), 'dpr-reader-'));

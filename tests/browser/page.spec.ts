@@ -39,6 +39,14 @@ test('the keyboard alone is enough', async ({ page, gateway }) => {
   await expect(title(1)).toHaveAttribute('aria-expanded', 'true');
   const open = await results.nth(1).locator('.result-text').boundingBox();
   expect(open!.height).toBeGreaterThan(folded!.height);
+  // From another button of a passage, its neighbours.
+  const only = (position: number) => results.nth(position).getByRole('button', { name: /^Only / }).first();
+  await only(4).focus();
+  await page.keyboard.press('ArrowDown');
+  await expect(title(5)).toBeFocused();
+  await only(4).focus();
+  await page.keyboard.press('ArrowUp');
+  await expect(title(3)).toBeFocused();
   await page.keyboard.press('End');
   await expect(title(9)).toBeFocused();
   await page.keyboard.press('Escape');
@@ -65,6 +73,25 @@ test('the page is there before the model, and its progress is told to screen rea
   release();
   await expect(page.locator('.result')).toHaveCount(10, { timeout: 60_000 });
   await expect(page.locator('#found-heading')).toHaveText('10 passages found');
+});
+
+test('a question that is given up while the model loads is no longer promised, and not searched', async ({ page, gateway }) => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  await page.route('**/v1/model', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await openDemo(page, gateway);
+  const state = page.locator('#state-text');
+  await ask(page, 'who won super bowl 50');
+  await expect(state).toContainText('Your question is searched as soon as it is here');
+  await page.press('#question', 'Escape');
+  await expect(state).toHaveText('Loading the question encoder…');
+  release();
+  await ready(page);
+  expect(gateway.matching('/v1/search')).toEqual([]);
+  await expect(page.locator('.result')).toHaveCount(0);
 });
 
 test('passages have the direction of their script, numbers the form of the browser\'s language', async ({ browser, gateway }) => {

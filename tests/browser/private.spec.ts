@@ -250,6 +250,60 @@ test('the search page says of each mode what is sent, and what was', async ({ pa
   }
 });
 
+test('in a private mode the search page offers no filters, and those in use go', async ({ page, gateway }) => {
+  gateway.serve(server.url);
+  await openDemo(page, gateway);
+  await ready(page);
+  const only = page.locator('.result-only');
+  const none = page.getByText('Passages can be filtered in plain searches only.');
+  await ask(page, 'who won super bowl 50');
+  await only.first().getByRole('button').first().click();
+  await expect(page.locator('#filters .chip')).toHaveCount(1);
+  await expect(none).toBeHidden();
+  await page.locator('#options summary').click();
+  const mode = page.locator('#privacy');
+  for (const name of ['blurred', 'encrypted', 'local', 'bucket']) {
+    await mode.selectOption(name);
+    await expect(page.locator('#filters'), name).toBeHidden();
+    await expect(only.filter({ visible: true }), name).toHaveCount(0);
+    await expect(none, name).toBeVisible();
+    await ask(page, 'who won super bowl 50');
+    await expect(page.locator('#privacy-saw'), name).toHaveText(/^The (server|host) saw|0 bytes were sent/, { timeout: 60_000 });
+    await expect(only, name).toHaveCount(0);
+    await expect(page.locator('#error'), name).toBeHidden();
+  }
+  await mode.selectOption('plain');
+  await expect(none).toBeHidden();
+  await ask(page, 'who won super bowl 50');
+  await expect(only.first()).toBeVisible();
+});
+
+test('what a server offers is asked again at the next opening where it could not be told', async ({ page, gateway }) => {
+  gateway.serve(server.url);
+  gateway.intercept(({ path }, response) => {
+    if (path !== '/v1/private') return false;
+    response.end('no JSON');
+    return true;
+  });
+  await openDemo(page, gateway);
+  await ready(page);
+  const options = page.locator('#options summary');
+  const modes = page.locator('#privacy option');
+  await options.click();
+  await expect(page.locator('#privacy-saw')).toContainText('could not be asked for');
+  await expect(modes).toHaveText(['Plain']);
+  gateway.intercept(() => false);
+  await options.click();
+  await options.click();
+  await expect(modes).toHaveCount(5);
+  await expect(page.locator('#privacy-saw')).toBeEmpty();
+  const asked = gateway.matching('/v1/private').length;
+  await options.click();
+  await options.click();
+  await page.waitForTimeout(300);
+  expect(gateway.matching('/v1/private').length).toBe(asked);
+});
+
 test('axe finds nothing wrong with the search page in any private mode, with hits and all panels open', async ({ page, gateway }) => {
   gateway.serve(server.url);
   await openDemo(page, gateway);

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import type { Page } from '@playwright/test';
 import { ask, expect, openDemo, ready, test } from './support/fixtures.ts';
 import type { Gateway } from './support/gateway.ts';
@@ -126,6 +127,34 @@ test('typing searches only when it is switched on, and the page then no longer s
   expect(searches(gateway)).toHaveLength(1);
   await page.reload();
   await expect(page.locator('#typing')).toBeChecked();
+});
+
+test('an answer to what was typed is not shown once an example was picked', async ({ page, gateway }) => {
+  const answer = (response: ServerResponse, title: string) => {
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ hits: [{ id: title, score: 0.5, title, text: title }], took_ms: 1 }));
+  };
+  let typed: ServerResponse | undefined;
+  gateway.intercept(({ path }, response) => {
+    if (!path.includes('/v1/search')) return false;
+    if (typed) answer(response, 'Example');
+    else typed = response;
+    return true;
+  });
+  await openDemo(page, gateway);
+  await ready(page);
+  await open(page, 'options');
+  await page.getByLabel('Search while typing').check();
+  await page.fill('#question', QUESTION);
+  await expect.poll(() => typed !== undefined).toBe(true);
+  await page.locator('#examples button').last().click();
+  const title = page.locator('.result h3');
+  await expect(title).toHaveText('Example');
+  if (!typed!.destroyed) answer(typed!, 'Typed');
+  await page.waitForTimeout(300);
+  await expect(title).toHaveText('Example');
+  await expect(page.locator('.outcome')).toHaveText(['answered', 'given up']);
+  await expect(page.locator('#results')).toHaveAttribute('aria-busy', 'false');
 });
 
 test('Escape gives up a search and leaves the question, and empties it afterwards', async ({ page, gateway }) => {

@@ -26,12 +26,19 @@ export class Answers {
     for (const { label } of [this.#marks, this.#ranks]) label.hidden = !model.reader;
   }
 
+  /** Takes away what is said of the passages that were read before. */
+  clear(): void {
+    this.#best.hidden = true;
+  }
+
   /** Reads the passages of the list, best first, and marks the answers as they come. Never rejects. */
   async show(client: SearchClient, question: string, hits: Hit[], signal: AbortSignal): Promise<void> {
-    this.#best.hidden = true;
+    this.clear();
     if (this.#marks.label.hidden || !(this.#marks.input.checked || this.#ranks.input.checked)) return;
     const ranks = this.#ranks.input.checked;
     this.#say('Reading the passages…');
+    // At once, and not when the reader has noticed: something newer may be said by then.
+    signal.addEventListener('abort', () => this.clear(), { once: true });
     try {
       const { answers } = await client.answer(question, {
         hits,
@@ -39,9 +46,10 @@ export class Answers {
         signal,
         onAnswer: ({ answers, read, total }) => {
           const [best] = answers;
-          if (best) this.#say(`${describe(best)} ${read} of ${total} passages read.`);
+          if (best && !signal.aborted) this.#say(`${describe(best)} ${read} of ${total} passages read.`);
         },
       });
+      if (signal.aborted) return;
       for (const answer of answers) this.#mark(answer);
       const [best] = answers;
       this.#say(best ? describe(best) : 'No passage has a text to answer from.');

@@ -19,6 +19,7 @@ export class Filters {
   readonly #onChange: () => void;
   #chosen: Chosen[] = [];
   #value: PassageFilter | undefined;
+  #isOffered = true;
 
   /** @param onChange - called when a filter was added or removed */
   constructor(onChange: () => void) {
@@ -30,8 +31,17 @@ export class Filters {
     return this.#value;
   }
 
+  /** Whether searches take filters. Where they do not, there are no buttons, and the chips go without a search. */
+  set isOffered(value: boolean) {
+    this.#isOffered = value;
+    byId('filters-none').hidden = value;
+    for (const buttons of document.querySelectorAll<HTMLElement>('.result-only')) buttons.hidden = !value;
+    if (!value) this.#set([]);
+  }
+
   /** Buttons that leave only passages like this one: of its title, and with each of its metadata. */
   buttons({ title, metadata = {} }: Hit): HTMLElement | undefined {
+    if (!this.#isOffered) return undefined;
     const offered: Chosen[] = title ? [{ label: title, title }] : [];
     for (const [field, value] of Object.entries(metadata)) {
       if (String(value).length <= LONGEST) offered.push({ label: `${field}: ${value}`, field, value });
@@ -54,6 +64,11 @@ export class Filters {
   }
 
   #change(chosen: Chosen[]): void {
+    this.#set(chosen);
+    this.#onChange();
+  }
+
+  #set(chosen: Chosen[]): void {
     this.#chosen = chosen;
     this.#value = filterOf(chosen);
     this.#group.hidden = chosen.length === 0;
@@ -70,7 +85,6 @@ export class Filters {
         return make('li', '', chip);
       }),
     );
-    this.#onChange();
   }
 }
 

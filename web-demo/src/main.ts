@@ -46,7 +46,9 @@ const settings = settingsControls((next) => void searcher.connect(next));
 const privacy = new PrivacyChoice(connection, () => {
   typing.stop();
   searcher.stop();
+  filters.isOffered = connection.privacy === 'plain';
 });
+searcher.onSearch = () => typing.stop();
 searcher.onResult = (result) => privacy.show(result);
 new Compare(SERVER, () => question.value.trim(), (request) => sent.add(request));
 
@@ -54,7 +56,6 @@ new Compare(SERVER, () => question.value.trim(), (request) => sent.add(request))
 if (matchMedia('(pointer: fine)').matches) question.focus({ preventScroll: true });
 byId('search-form').addEventListener('submit', (event) => {
   event.preventDefault();
-  typing.stop();
   void searcher.search();
 });
 question.addEventListener('input', () => {

@@ -18,12 +18,19 @@ export class PrivacyChoice {
   readonly #select = byId<HTMLSelectElement>('privacy');
   readonly #saw = byId('privacy-saw');
   #modes: PrivacyMode[] = [];
+  /** Whether the server was asked what it offers: again at the next opening where that failed. */
+  #isAsked = false;
 
   /** @param onChange - called when another mode is chosen: what is under way is of the one before */
   constructor(connection: Connection, onChange: () => void) {
     this.#connection = connection;
     // What a server offers is asked for when somebody looks.
-    byId('options').addEventListener('toggle', () => void this.#offer(), { once: true });
+    const options = byId<HTMLDetailsElement>('options');
+    options.addEventListener('toggle', () => {
+      if (!options.open || this.#isAsked) return;
+      this.#isAsked = true;
+      void this.#offer();
+    });
     this.#select.addEventListener('change', () => {
       connection.privacy = this.#select.value as Privacy;
       const isPlain = connection.privacy === 'plain';
@@ -70,6 +77,7 @@ export class PrivacyChoice {
       // A server that takes no vectors: the first of its modes, all of which show it less.
       else if (offered[0] !== undefined) this.#choose(offered[0]);
     } catch (error) {
+      this.#isAsked = false;
       this.#saw.textContent = `What the server offers could not be asked for: ${(error as Error).message}`;
     }
   }

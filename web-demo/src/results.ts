@@ -57,7 +57,9 @@ export class ResultList {
 
   #onKey(event: KeyboardEvent): void {
     const buttons = this.#buttons();
-    const current = buttons.indexOf(document.activeElement as HTMLButtonElement);
+    // The focus may be on another button of the passage.
+    const result = document.activeElement?.closest('.result');
+    const current = buttons.findIndex((button) => button.closest('.result') === result);
     if (event.key === 'ArrowDown') buttons[current + 1]?.focus();
     else if (event.key === 'ArrowUp') (buttons[current - 1] ?? this.#question).focus();
     else if (event.key === 'Home') buttons[0]?.focus();

@@ -21,6 +21,8 @@ export class Searcher {
   readonly #filter: () => PassageFilter | undefined;
   readonly #answers: Answers;
   #client: ReadyClient | undefined;
+  /** Called before each search, whoever asks for it: what a pause of the typing began is older. */
+  onSearch: (() => void) | undefined;
   /** Called with each result that is shown. */
   onResult: ((result: SearchResult) => void) | undefined;
   #state: 'loading' | 'ready' | 'failed' = 'loading';
@@ -64,6 +66,7 @@ export class Searcher {
 
   /** Searches what stands in the field. */
   async search(): Promise<void> {
+    this.onSearch?.();
     const text = this.#question.value.trim();
     if (text === '') {
       this.#question.focus();
@@ -84,6 +87,9 @@ export class Searcher {
       this.show(result);
       this.#results.reveal();
       this.#results.busy = false;
+      // Reading the passages is no search.
+      clearTimeout(slow);
+      this.#say(false);
       if (this.#client) await this.#answers.show(this.#client, text, result.hits, mine.signal);
     } catch (error) {
       // Replaced by a newer search, or the loading failed, which `connect` reports.
@@ -104,7 +110,8 @@ export class Searcher {
     this.#running?.abort();
     this.#running = undefined;
     this.#results.busy = false;
-    if (wasRunning) this.#say(false);
+    if (wasRunning && this.#state === 'loading') this.#status.unqueued();
+    else if (wasRunning) this.#say(false);
     return wasRunning;
   }
 
@@ -112,6 +119,8 @@ export class Searcher {
     const { hits, timings, privacy } = result;
     this.onResult?.(result);
     this.#status.clearError();
+    // Of the passages before.
+    this.#answers.clear();
     // Of an encrypted search the server tells no time, and of a local one there is none.
     this.#results.show(hits, timings, privacy.mode === 'plain' || privacy.mode === 'blurred');
     const [best] = hits;

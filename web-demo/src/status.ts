@@ -64,6 +64,13 @@ export class StatusLine {
     this.#say('busy', this.#withQueue('Loading the question encoder'));
   }
 
+  /** The search that waited for the model was given up. */
+  unqueued(): void {
+    if (!this.#queued) return;
+    this.#queued = false;
+    this.#say('busy', this.#withQueue('Loading the question encoder'));
+  }
+
   /** A search is under way, or has ended. */
   searching(underWay: boolean): void {
     if (underWay) this.#say('busy', 'Searching…');

@@ -34,8 +34,10 @@ export class Typing {
 
   /** Gives up what is under way. */
   stop(): void {
-    this.#live?.dispose();
+    if (!this.#live) return;
+    this.#live.dispose();
     this.#live = undefined;
+    this.#view.busy(false);
   }
 
   #begin(): Typeahead {

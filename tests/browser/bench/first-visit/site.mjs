@@ -1,5 +1,5 @@
 // The host of the pages: files compressed by brotli as a content network would, and the search server behind it.
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
@@ -21,7 +21,6 @@ const QUALITY = 9;
 
 /** Starts on a free port. `onnx` is the peers' model and `tokenizer` the folder with their `tokenizer.json`. */
 export async function startSite({ search, onnx, tokenizer }) {
-  const compressed = new Map();
   const sockets = new Set();
   let bytes = 0;
   let requests = 0;
@@ -31,21 +30,18 @@ export async function startSite({ search, onnx, tokenizer }) {
     '/models/minilm/tokenizer_config.json': () => '{"tokenizer_class":"BertTokenizer","model_max_length":512}',
     '/models/minilm/config.json': () => readFileSync(path.join(tokenizer, 'config.json')),
   };
+  const compressed = compress(models);
   const server = http.createServer(async (request, response) => {
     requests += 1;
     const name = path.posix.normalize(new URL(request.url, 'http://localhost').pathname);
     if (name.startsWith('/v1/')) return forward(search, request, response);
     if (name === '/blank.html') return response.setHeader('content-type', 'text/html').end('<title>blank</title>');
+    response.setHeader('content-type', typeOf(name) ?? 'application/octet-stream');
+    if (compressed.has(name)) return response.setHeader('content-encoding', 'br').end(compressed.get(name));
     const content = models[name]?.() ?? fileOf(name);
     if (content === undefined) return response.writeHead(404).end();
-    const type = TYPES[path.extname(name)];
-    response.setHeader('content-type', type ?? 'application/octet-stream');
     // Weights are sent as they are: content networks compress what is named as text or WebAssembly.
-    if (!type) return response.end(content);
-    if (!compressed.has(name)) {
-      compressed.set(name, brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: QUALITY } }));
-    }
-    response.setHeader('content-encoding', 'br').end(compressed.get(name));
+    response.end(content);
   });
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -71,6 +67,25 @@ export async function startSite({ search, onnx, tokenizer }) {
       return new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+const typeOf = (name) => TYPES[path.extname(name)];
+
+/** What is sent compressed, by name: all of it before the first visit, a part of whose time it would be. */
+function compress(models) {
+  const contents = { ...models };
+  for (const [prefix, folder] of Object.entries(MOUNTS).filter(([, folder]) => existsSync(repository(folder)))) {
+    for (const file of readdirSync(repository(folder), { recursive: true })) {
+      if (!file.startsWith('node_modules/')) contents[prefix + file] ??= () => fileOf(prefix + file);
+    }
+  }
+  const params = { [constants.BROTLI_PARAM_QUALITY]: QUALITY };
+  const compressed = new Map();
+  for (const name of Object.keys(contents).filter(typeOf)) {
+    const content = contents[name]();
+    if (content !== undefined) compressed.set(name, brotliCompressSync(content, { params }));
+  }
+  return compressed;
 }
 
 function fileOf(name) {
