@@ -1,4 +1,5 @@
 -- Searches for wrk: the bodies of a file in turn. `wrk ... -s load.lua URL -- FILE`; prints one line of JSON at the end.
+-- Latencies are of all responses, refusals too: wrk does not tell them apart.
 
 local bodies = {}
 local at = 0

@@ -21,6 +21,7 @@ use crate::paths::{DEMO_MODEL, SQUAD, dpr, venv_python};
 use crate::process::{self, command, output};
 use crate::wikipedia::{Wikipedia, encode};
 use crate::{demo_data, setup};
+use files::{FROM_RANDOM, clear, note, read, with_lines, write};
 
 const FOLDER: &str = "target/quality";
 /// Blocks of Wikipedia among the paragraphs of SQuAD dev.
@@ -238,9 +239,7 @@ impl<'a> Work<'a> {
         let held_out = ["--limit", "500", "--seed", "7", "--out", &dev];
         once(&dev, &[&["data", "ict", "--passages", SQUAD], &held_out[..]].concat())?;
         let random = self.path("random.toml");
-        let config = fs::read_to_string("configs/ict.toml").unwrap_or_default();
-        let config = config.replace("weights = \"given\"", "weights = \"random\"");
-        fs::write(&random, config).map_err(|e| Failure::new(format!("cannot write {random}: {e}")))?;
+        write(&random, &with_lines("configs/ict.toml", &[FROM_RANDOM])?)?;
         self.train_by("from-starter", "configs/ict.toml", &["starter"], &["--warm-up", "10"])?;
         self.train_by("at-random", &random, &["random"], &["--learning-rate", "1e-9", "--max-steps", "1"])?;
         self.train_by("from-random", &random, &["random"], &["--warm-up", "20", "--learning-rate", "5e-4"])?;
@@ -268,13 +267,17 @@ impl<'a> Work<'a> {
         process::run(python.args(files).arg("--first").args(sizes))
     }
 
+    /// Trains a run by a configuration, or goes on with it; one that was begun with other settings is begun anew.
     fn train_by(&self, run: &str, config: &str, data: &[&str], more: &[&str]) -> Outcome {
         let dev = self.path("dev.json.gz");
         let files: Vec<String> = data.iter().map(|file| self.path(&format!("{file}.json.gz"))).collect();
         let mut arguments = vec!["train", "--config", config, "--model", DEMO_MODEL, "--dev", &dev];
         files.iter().for_each(|file| arguments.extend(["--data", file]));
         arguments.extend(more);
-        go_on(&self.path(run), &arguments)
+        let (run, model) = (self.path(run), read(&format!("{DEMO_MODEL}/model.json"))?);
+        let asked = format!("{}\n{}{model}", arguments.join(" "), read(config)?);
+        note(&format!("{run}.settings"), &asked, || clear(&run))?;
+        go_on(&run, &arguments)
     }
 
     /// An index of the vectors that `model` makes of `corpus`.

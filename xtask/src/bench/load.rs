@@ -19,6 +19,8 @@ const CONNECTIONS: [&str; 3] = ["1", "16", "256"];
 const REQUESTS: f64 = 200_000.0;
 /// Most that memory may grow by over them, in bytes.
 const GROWTH: f64 = 64e6;
+/// Most refusals, as a share of the responses, with which percentiles over all responses are those of answers.
+const REFUSALS: f64 = 0.01;
 
 pub(super) fn run(is_quick: bool) -> Outcome {
     let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };
@@ -39,10 +41,11 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         let said = load(connections, seconds)?;
         let of = |name: &str| number(&said, name);
         let speed = (of("requests")? - of("refused")?) / of("seconds")?;
-        let (middle, late, refused) = (of("p50")?, of("p99")?, of("refused")?);
-        failed += of("failed")?;
-        let lost = of("failed")?;
-        println!("{connections:>11} {speed:>12.0} {middle:>9.2} {late:>9.2} {refused:>8.0} {lost:>8.0}");
+        let (refused, lost) = (of("refused")?, of("failed")?);
+        let share = refused / of("requests")?.max(1.0);
+        let [middle, late] = [of("p50")?, of("p99")?].map(|time| latency(time, share));
+        failed += lost;
+        println!("{connections:>11} {speed:>12.0} {middle:>9} {late:>9} {refused:>8.0} {lost:>8.0}");
     }
     let before = server.memory();
     let mut requests = 0.0;
@@ -66,6 +69,12 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         verdict(other == 0 && failed == 0.0)
     );
     Ok(())
+}
+
+/// Returns a percentile of the times of all responses, in milliseconds: a dash where too many are refusals, which come
+/// in no time and which wrk does not tell from answers.
+fn latency(milliseconds: f64, refused: f64) -> String {
+    if refused > REFUSALS { "–".to_owned() } else { format!("{milliseconds:.2}") }
 }
 
 /// Builds wrk, and writes an index and the bodies of searches into `folder`; returns the program.
@@ -101,4 +110,16 @@ fn other_statuses(server: &Server) -> Outcome<u64> {
     let other = searches
         .filter(|line| !["status=\"200\"", "status=\"429\""].iter().any(|status| line.contains(status)));
     Ok(other.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_percentile_is_printed_where_more_than_a_hundredth_are_refusals() {
+        assert_eq!(latency(9.416, 0.0), "9.42");
+        assert_eq!(latency(9.416, 0.01), "9.42");
+        assert_eq!(latency(9.416, 0.011), "–");
+    }
 }

@@ -7,7 +7,7 @@ mod sets;
 use std::fs;
 use std::path::Path;
 
-use super::files::{cells, measured, read, write};
+use super::files::{FROM_RANDOM, UNSCALED, cells, measured, note, read, with_lines, write};
 use super::{Work, eval, go_on, once};
 use crate::failure::{Failure, Outcome};
 use crate::paths::{MINILM, SQUAD, dpr, venv_python};
@@ -186,20 +186,16 @@ impl Work<'_> {
         let (blocks, sentences) = (self.data.blocks()?, self.path("ict.json.gz"));
         once(&sentences, &["data", "ict", "--passages", &blocks, "--limit", "8000", "--out", &sentences])?;
         let (config, start) = (self.path("ict.toml"), self.start()?);
-        let mut text = read("configs/ict.toml")?;
-        for (given, replacement) in
-            [("weights = \"given\"", "weights = \"random\""), ("temperature = 0.05", "temperature = 1.0")]
-        {
-            if !text.contains(given) {
-                return Err(Failure::new(format!("configs/ict.toml has no line `{given}`")));
-            }
-            text = text.replace(given, replacement);
-        }
+        let text = with_lines("configs/ict.toml", &[FROM_RANDOM, UNSCALED])?;
         write(&config, &text)?;
         let (run, done) = (self.path("ict"), self.path("ict.done"));
+        let arguments = ["train", "--config", &config, "--model", &start, "--data", &sentences];
+        let arguments = [&arguments[..], &["--warm-up", "20", "--learning-rate", "5e-4"]].concat();
+        let asked = format!("{}\n{text}{}", arguments.join(" "), read(&format!("{start}/model.json"))?);
+        // The rows that start from it go with it.
+        note(&self.path("ict.settings"), &asked, || self.remove(is_of_ict))?;
         if !Path::new(&done).exists() {
-            let arguments = ["train", "--config", &config, "--model", &start, "--data", &sentences];
-            go_on(&run, &[&arguments[..], &["--warm-up", "20", "--learning-rate", "5e-4"]].concat())?;
+            go_on(&run, &arguments)?;
             write(&done, "")?;
         }
         Ok(format!("{run}/best"))
@@ -222,11 +218,7 @@ impl Work<'_> {
         let (run, config) = (self.path(&row.run), self.path(&format!("{}.toml", row.run)));
         let finished = self.path(&format!("{}.seconds", row.run));
         let settings = row.config(&read("configs/experiments.toml")?);
-        if fs::read_to_string(&config).is_ok_and(|begun| begun != settings) {
-            // The run and its results are of another configuration.
-            self.forget(row)?;
-        }
-        write(&config, &settings)?;
+        note(&config, &settings, || self.forget(row))?;
         if !Path::new(&finished).exists() {
             let arguments = ["train", "--config", &config, "--model", &row.start, "--seed", row.seed];
             go_on(&run, &arguments)?;
@@ -239,15 +231,19 @@ impl Work<'_> {
 
     /// Removes what a row's run and its measurements left.
     fn forget(&self, row: &Row) -> Outcome {
-        let folder = self.path("");
-        let failed =
-            |error: std::io::Error| Failure::new(format!("cannot clear {folder} of {}: {error}", row.run));
         let results = format!("results-{}", row.run);
+        let on_others = format!("{results}-on-");
+        let own = [row.run.clone(), format!("{}.seconds", row.run), results];
+        self.remove(|name| own.iter().any(|own| own == name) || name.starts_with(&on_others))
+    }
+
+    /// Removes the files and folders whose names are `own` ones.
+    fn remove(&self, own: impl Fn(&str) -> bool) -> Outcome {
+        let folder = self.path("");
+        let failed = |error: std::io::Error| Failure::new(format!("cannot clear {folder}: {error}"));
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let is_own = [row.run.clone(), format!("{}.seconds", row.run), results.clone()].contains(&name)
-                || name.starts_with(&format!("{results}-on-"));
+            let is_own = own(&path.file_name().unwrap_or_default().to_string_lossy());
             match (is_own, path.is_dir()) {
                 (false, _) => Ok(()),
                 (true, true) => fs::remove_dir_all(&path),
@@ -303,9 +299,34 @@ impl Work<'_> {
     }
 }
 
+/// Returns whether a name is that of the run of the inverse cloze task, or of what was made with its model: rows of
+/// Figure 1 and their results.
+fn is_of_ict(name: &str) -> bool {
+    ["ict", "ict.done"].contains(&name)
+        || ["unasked-", "results-unasked-", "results-ict-best"].iter().any(|own| name.starts_with(own))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::size_named;
+    use super::{is_of_ict, size_named};
+
+    #[test]
+    fn what_the_inverse_cloze_task_made_goes_with_its_run_and_its_data_stay() {
+        for name in [
+            "ict",
+            "ict.done",
+            "unasked-250",
+            "unasked-250.seconds",
+            "results-unasked-all",
+            "results-ict-best",
+        ] {
+            assert!(is_of_ict(name), "{name}");
+        }
+        for name in ["ict.json.gz", "ict.settings", "ict.toml", "start", "starter-250", "results-starter-250"]
+        {
+            assert!(!is_of_ict(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_number_of_questions_that_figure_1_has_not_is_an_error_that_lists_the_rows() {
