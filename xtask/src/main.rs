@@ -48,8 +48,9 @@ usage: cargo xtask TASK
            steps: fmt, lint, rust, npm, node, bundlers, browser, python; --only bundlers runs all bundlers;
            --keep-going: after a failure, go on with what does not need it)
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
-           --only PART, --skip PART, repeatable; parts: native, precision, train, browser, first-visit, sizes,
-           sparse, hybrid, index, million, load, milvus, homes, private; --against DPR: beside another build instead)
+           --only PART, --skip PART, repeatable; parts: native, precision, train, browser, litert, first-visit,
+           sizes, sparse, hybrid, index, million, load, milvus, homes, private, gpu, which runs by --only alone;
+           --against DPR: beside another build instead)
   chaos    hostile clients, hostile files and a failing disk against a running server, with figures
            (--only PART, repeatable; parts: bomb, filters, pages, hidden, silent, slow, snapshot, damage, disk, updates)
   docs     build the book, rustdoc and the npm package's reference into target/docs, and refuse dead links

@@ -284,8 +284,9 @@ pub enum ApiError {
     /// Passages to delete that are not there.
     #[error("{0}")]
     UnknownPassage(String),
-    /// A change to an index that this process can write to no more; its cause is in the server's log.
-    #[error("the update could not be written, and none can be until the server is restarted")]
+    /// A change to an index whose write-ahead log failed, which a compaction or a restart ends, or whose lock is gone,
+    /// which a restart ends; its cause is in the server's log.
+    #[error("the update could not be written, and none can be until the index has a log and a lock again")]
     UpdatesBroken,
     /// A failure on the server's side; its cause is in the server's log.
     #[error("the server could not answer: {0}")]

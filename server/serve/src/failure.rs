@@ -38,8 +38,9 @@ impl From<SearchError> for ApiError {
     }
 }
 
-/// Returns whether an update failed for a reason that stays until the index is opened again: the log of the index
-/// could not be written once, or the lock of its directory is gone, so that another process may be writing there.
+/// Returns whether an update failed for a reason that stays: the log of the index could not be written once, until a
+/// new version has another log or the index is opened again, or the lock of its directory is gone, so that another
+/// process may be writing there, until the index is opened again.
 fn is_for_good(cause: &(dyn Error + 'static)) -> bool {
     matches!(
         cause.downcast_ref::<IndexError>(),

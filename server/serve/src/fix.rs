@@ -124,7 +124,8 @@ impl ApiError {
             Self::InvalidIds(_) => "send the ids of passages, at least one and each once; nothing was deleted".into(),
             Self::UnknownPassage(_) => "leave those ids out and send the others again".into(),
             Self::UpdatesBroken => {
-                "ask the operator to restart the server, whose log tells the cause, and send the update again then"
+                "send the update again once GET /readyz answers 200: after a restart of the server or, where its \
+                 write-ahead log failed, after a compaction; the server's log tells the cause"
                     .into()
             }
             Self::Internal(_) => "try again; the server's log tells the cause".into(),

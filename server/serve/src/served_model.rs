@@ -105,7 +105,7 @@ pub struct ModelBody {
     /// `dot`, `cosine` or `l2`.
     #[schema(value_type = String, example = "dot")]
     pub similarity: Similarity,
-    /// Architecture of the encoder: `bert` or `mpnet`.
+    /// Architecture of the encoder: `bert`, `mpnet`, `distilbert`, `roberta`, `modernbert` or `nomic_bert`.
     #[schema(value_type = String, example = "bert")]
     pub family: Family,
     /// Tokens a question is truncated to.
