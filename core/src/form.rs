@@ -146,11 +146,8 @@ fn parts(source: &str) -> Option<Vec<Part>> {
     if !rest.is_empty() {
         parts.push(Part::Literal(rest.to_owned()));
     }
-    let braces = parts.iter().any(|part| match part {
-        Part::Literal(text) | Part::Title { otherwise: text } => text.contains(['{', '}']),
-        Part::Text => false,
-    });
-    (texts == 1 && titles <= 1 && !braces).then_some(parts)
+    let braces = source.bytes().filter(|byte| matches!(byte, b'{' | b'}')).count();
+    (texts == 1 && titles <= 1 && braces == 2 * (texts + titles)).then_some(parts)
 }
 
 impl Template {

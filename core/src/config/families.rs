@@ -226,7 +226,8 @@ pub(super) fn rotary(family: Family, root: &Value, layers: usize) -> Result<Opti
         Family::Modernbert => {
             let global = theta(Some("full_attention"), "global_rope_theta", 160_000.0)?;
             // As in transformers, where null is another value than none.
-            let local = if root.get("local_rope_theta") == Some(&Value::Null) { global } else { 10_000.0 };
+            let is_null = root.get("local_rope_theta").is_some_and(Value::is_null);
+            let local = if is_null { global } else { 10_000.0 };
             Ok(Some(Rotary {
                 theta: global,
                 local_theta: theta(Some("sliding_attention"), "local_rope_theta", local)?,

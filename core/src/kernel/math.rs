@@ -93,7 +93,7 @@ pub(super) fn silu<S: Simd>(x: f32) -> f32 {
 /// Returns the reduction of the lanes by `join`: pairwise, in a tree of four levels, or from the first lane to the last
 /// in a browser module, where that is less code.
 #[inline(always)]
-pub(super) fn reduce<T: Copy>(mut lanes: [T; LANES], join: impl Fn(T, T) -> T) -> T {
+pub(super) fn reduce(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
     if cfg!(target_arch = "wasm32") {
         return lanes[1..].iter().fold(lanes[0], |a, b| join(a, *b));
     }
@@ -125,13 +125,22 @@ fn sum_by(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
 /// Returns the largest absolute value of a row, NaN where the row holds one.
 #[inline(always)]
 pub(super) fn max_abs(values: &[f32]) -> f32 {
+    // The module of a page is to be small: a vector of it has four lanes.
+    const WIDTH: usize = if cfg!(target_arch = "wasm32") { 4 } else { LANES };
     // The bits of numbers without a sign are in the order of the numbers, and those of NaN are above them.
-    f32::from_bits(max_by(values, 0, |value| value.abs().to_bits()))
+    let larger = |best: &mut u32, value: &f32| *best = value.abs().to_bits().max(*best);
+    let (chunks, rest) = values.as_chunks::<WIDTH>();
+    let mut best = [0; WIDTH];
+    for chunk in chunks {
+        best.iter_mut().zip(chunk).for_each(|(best, value)| larger(best, value));
+    }
+    best.iter_mut().zip(rest).for_each(|(best, value)| larger(best, value));
+    f32::from_bits(best.into_iter().fold(0, u32::max))
 }
 
 /// Returns the largest key of a row, or `least`. Keys of NaN are passed over.
 #[inline(always)]
-fn max_by<T: Copy + PartialOrd>(values: &[f32], least: T, key: impl Fn(f32) -> T) -> T {
+fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut best = [least; LANES];
     for chunk in chunks {
