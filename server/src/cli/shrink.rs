@@ -10,9 +10,10 @@ use super::{CliError, output};
 /// Arguments of `dpr shrink`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example, a question encoder of 8 MB for the page, whose index stays as it is (docs/guide/training.md goes on to 7 MB):
-  dpr shrink --model model/ --layers 4 --keep-tokens passages.tsv --most-tokens 20000 --max-tokens 64 --out small/
-  dpr distill --teacher model/ --model small/ --questions questions.tsv --vectors vectors/ --out run/
+Example, a question encoder of 8 MB for the page, whose index stays as it is (docs/guide/training.md):
+  dpr shrink --model model/ --layers 4 --units 768 --max-tokens 64 --out start/ \\
+    --keep-tokens passages.tsv --most-tokens 26000
+  dpr distill --teacher model/ --model start/ --questions questions.tsv --vectors vectors/ --out run/
   dpr export-web --model run/best/ --dtype q4
 
 The model that is written has the question encoder alone, for questions and passages. Distil it before you use it: its

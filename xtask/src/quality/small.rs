@@ -1,12 +1,11 @@
-//! A question encoder of 7 MB: the starter's with fewer layers, units and tokens, distilled from it, beside it.
+//! A question encoder of 8 MB: the starter's with fewer layers, units and tokens, distilled from it, beside it.
 
 use std::path::Path;
-use std::{fs, io};
 
-use super::files::{measured, read, write};
+use super::files::{clear, measured, note, read, write};
 use super::{Work, eval, go_on, once};
 use crate::bench::{Vectors, vectors};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::paths::{DEMO_MODEL, SQUAD, dpr, venv_python};
 use crate::process::{self, command};
 
@@ -14,7 +13,7 @@ use crate::process::{self, command};
 /// 30,522.
 const LAYERS: &str = "4";
 const UNITS: &str = "768";
-const TOKENS: &str = "20000";
+const TOKENS: &str = "26000";
 /// Tokens of a question.
 const QUESTION_TOKENS: &str = "64";
 /// Training question sets, without their answers. No test question is among them.
@@ -77,30 +76,25 @@ impl Work<'_> {
     }
 
     /// Trains the student, or goes on with it; its model directory. It learns from published questions, and from
-    /// sentences and made questions of the blocks in `corpus`, which the teacher gave `vectors`: first with all units
-    /// of its feed-forward layers, then with half of them, then with these rounded to 4 bits, each time from other
-    /// sentences of the same blocks.
+    /// sentences and made questions of the blocks in `corpus`, which the teacher gave `vectors`: first with weights as
+    /// they are, then rounded to 4 bits in every step, each time from other sentences of the same blocks.
     fn small_student(&self, corpus: &str, vectors: &str) -> Outcome<String> {
         let mut texts: Vec<String> = QUESTIONS.map(|set| self.data.questions(set)).into();
         texts.extend(["new-wiki-v1.0", "amazon-v1.0"].map(|set| self.data.squad(set)));
-        let start = self.path(&format!("start-{LAYERS}-{TOKENS}"));
-        let mut shrink =
-            vec!["shrink", "--model", DEMO_MODEL, "--layers", LAYERS, "--max-tokens", QUESTION_TOKENS];
-        shrink.extend(["--keep-tokens", corpus, "--most-tokens", TOKENS, "--out", &start]);
+        let start = self.path(&format!("start-{LAYERS}-{UNITS}-{TOKENS}"));
+        let mut shrink = vec!["shrink", "--model", DEMO_MODEL, "--layers", LAYERS, "--units", UNITS];
+        shrink.extend(["--max-tokens", QUESTION_TOKENS, "--keep-tokens", corpus, "--most-tokens", TOKENS]);
+        shrink.extend(["--out", &start]);
         texts.iter().for_each(|file| shrink.extend(["--keep-tokens", file]));
         once(&start, &shrink)?;
         let made = self.path("made.json.gz");
         once(&made, &["data", "questions", "--passages", corpus, "--limit", MADE_OF, "--out", &made])?;
         let sentences = |seed| self.sentences(corpus, seed);
         let of = |more: [String; 2]| [&texts[..], &more].concat();
-        let small =
-            |epochs| ["--config", "configs/distill-small.toml", "--vectors", vectors, "--epochs", epochs];
-        let wide = self.taught("wide", &start, &small("4"), &of([sentences("1")?, made.clone()]))?;
-        let narrow = self.path(&format!("wide/start-{UNITS}"));
-        once(&narrow, &["shrink", "--model", &wide, "--units", UNITS, "--out", &narrow])?;
-        let narrow = self.taught("narrow", &narrow, &small("5"), &of([made.clone(), sentences("2")?]))?;
+        let whole = ["--config", "configs/distill-small.toml", "--vectors", vectors];
+        let whole = self.taught("whole", &start, &whole, &of([sentences("1")?, made.clone()]))?;
         let rounded = ["--config", "configs/distill-q4.toml", "--vectors", vectors];
-        self.taught("rounded", &narrow, &rounded, &of([made, sentences("3")?]))
+        self.taught("rounded", &whole, &rounded, &of([made, sentences("2")?]))
     }
 
     /// Distils the starter into `start` as the run `name`, or goes on with it; the best model. `settings` begin with the
@@ -115,17 +109,10 @@ impl Work<'_> {
         let [settings, done] = ["settings", "done"].map(|what| self.path(&format!("{name}.{what}")));
         // The manifest has the fingerprint of what the run before this one made.
         let asked = format!("{}\n{text}{}", distill.join(" "), read(&format!("{start}/model.json"))?);
-        if fs::read_to_string(&settings).is_ok_and(|begun| begun != asked) {
-            // The run is of other settings.
-            for removed in [fs::remove_dir_all(&run), fs::remove_file(&done)] {
-                removed
-                    .or_else(
-                        |error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) },
-                    )
-                    .map_err(|error| Failure::new(format!("cannot clear {run}: {error}")))?;
-            }
-        }
-        write(&settings, &asked)?;
+        note(&settings, &asked, || {
+            clear(&run)?;
+            clear(&done)
+        })?;
         // Resuming encodes all training texts with the teacher again, even in a finished run.
         if !Path::new(&done).exists() {
             go_on(&run, &distill)?;
