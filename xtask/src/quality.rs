@@ -52,6 +52,7 @@ parts!(
     Figure1Ict "figure1-ict",
     CrossData "crossdata",
     Multi "multi",
+    Precision "precision",
 );
 
 /// Returns the parts that `--only` names, or all, and the rows of Figure 1 that `--questions` names.
@@ -92,7 +93,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             | Part::Figure1
             | Part::Figure1Ict
             | Part::CrossData
-            | Part::Multi => "paper",
+            | Part::Multi
+            | Part::Precision => "paper",
             _ => part.name(),
         };
         let work = Work::new(folder, &data, &sizes)?;
@@ -114,6 +116,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             Part::Figure1Ict => work.figure1_ict()?,
             Part::CrossData => work.cross_data()?,
             Part::Multi => work.multi()?,
+            Part::Precision => work.precision()?,
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The paper's tables on data at hand: what negatives, positives, losses and numbers of questions make of an encoder
 //! (Karpukhin et al. 2020, §5 and appendix). One row is one training run, kept under `target/quality/paper`.
 
+mod precision;
 mod row;
 mod sets;
 

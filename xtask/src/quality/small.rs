@@ -29,8 +29,6 @@ impl Work<'_> {
     pub(super) fn small(&self) -> Outcome {
         let Some(Vectors { folder, vectors, blocks, .. }) = vectors(false)? else { return Ok(()) };
         let student = self.small_student(&format!("{folder}/corpus.tsv"), &vectors)?;
-        let export = ["export-web", "--model", &student, "--dtype", "q8,q4"];
-        process::run(&mut command(dpr(), &export))?;
 
         let unseen = self.path("unseen.tsv");
         self.data.drawn_blocks(blocks..blocks + UNSEEN, &unseen)?;
@@ -67,10 +65,16 @@ impl Work<'_> {
         }
         println!();
         table.iter().for_each(|line| println!("{line}"));
-        println!("\nthe page's files of the student, and what they find among SQuAD dev's paragraphs:");
-        let weights =
-            ["tests/bench/web_weights.py", "--model", &student, "--vectors", "data/vectors", "--squad"];
-        process::run(command(venv_python(), &weights).arg(SQUAD))?;
+        println!(
+            "\nthe page's files of the student, without its last step and with it, and what they find among SQuAD dev's \
+             paragraphs:"
+        );
+        for (model, dtypes) in [(&self.path("whole/best"), "q4"), (&student, "q8,q4")] {
+            process::run(&mut command(dpr(), &["export-web", "--model", model, "--dtype", dtypes]))?;
+            let weights =
+                ["tests/bench/web_weights.py", "--model", model, "--vectors", "data/vectors", "--squad"];
+            process::run(command(venv_python(), &weights).arg(SQUAD))?;
+        }
         // What a server offers to pages: `cargo xtask demo --with-small` takes the directory.
         process::run(&mut command(dpr(), &["export-web", "--model", &student, "--dtype", "q4"]))
     }
