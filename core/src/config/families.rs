@@ -225,7 +225,7 @@ pub(super) fn rotary(family: Family, root: &Value, layers: usize) -> Result<Opti
     match family {
         Family::Modernbert => {
             let global = theta(Some("full_attention"), "global_rope_theta", 160_000.0)?;
-            // As in transformers, where null is another value than none.
+            // As in transformers: null takes the global base, and a field that is absent 10,000.
             let is_null = root.get("local_rope_theta").is_some_and(Value::is_null);
             let local = if is_null { global } else { 10_000.0 };
             Ok(Some(Rotary {

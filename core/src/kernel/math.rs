@@ -138,20 +138,18 @@ pub(super) fn max_abs(values: &[f32]) -> f32 {
     f32::from_bits(best.into_iter().fold(0, u32::max))
 }
 
-/// Returns the largest key of a row, or `least`. Keys of NaN are passed over.
+/// Returns the largest value of a row, or `least`. NaN are passed over.
 #[inline(always)]
-fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
+fn max(values: &[f32], least: f32) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut best = [least; LANES];
     for chunk in chunks {
         for (best, value) in best.iter_mut().zip(chunk) {
-            let value = key(*value);
-            *best = if value > *best { value } else { *best };
+            *best = if *value > *best { *value } else { *best };
         }
     }
     for (best, value) in best.iter_mut().zip(rest) {
-        let value = key(*value);
-        *best = if value > *best { value } else { *best };
+        *best = if *value > *best { *value } else { *best };
     }
     reduce(best, |a, b| if b > a { b } else { a })
 }
@@ -185,7 +183,7 @@ pub(super) fn row_sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f
 /// Replaces scores by `e^(score - max)` and returns one over their sum: a softmax but for that factor.
 #[inline(always)]
 pub(super) fn softmax_numerators<S: Simd>(scores: &mut [f32]) -> f32 {
-    let max = max_by(scores, f32::MIN, |score| score);
+    let max = max(scores, f32::MIN);
     for score in scores.iter_mut() {
         *score = exp_negative::<S>(*score - max);
     }

@@ -23,8 +23,8 @@ pub enum RankingError {
     NoQuestions,
     /// No judgement says that a passage is relevant, so that every measure would be 0.
     #[error(
-        "no judged question (of {questions}) has a relevant passage: the qrels grade none above 0, so give 1 or more \
-         to what is relevant"
+        "no judged question (of {questions}) has a relevant passage, one that is graded above 0: give 1 or more to \
+         what is relevant, or take more of the questions"
     )]
     NothingRelevant {
         /// Questions that the qrels judge.

@@ -286,7 +286,10 @@ pub enum ApiError {
     UnknownPassage(String),
     /// A change to an index whose write-ahead log failed, which a compaction or a restart ends, or whose lock is gone,
     /// which a restart ends; its cause is in the server's log.
-    #[error("the update could not be written, and none can be until the index has a log and a lock again")]
+    #[error(
+        "the update could not be written, and none can be until the server is restarted or, where the write-ahead log \
+         failed, the index is compacted"
+    )]
     UpdatesBroken,
     /// A failure on the server's side; its cause is in the server's log.
     #[error("the server could not answer: {0}")]

@@ -275,6 +275,9 @@ fn training_data_is_mined_from_words_and_from_vectors() {
     let dense = ["--hard", "dense", "--model", "nowhere"];
     let error = fail(asked("x.json").args(["--positives", "gold"]).args(dense));
     assert!(error.contains("does not name the paragraph"), "{error}");
+    fs_err::create_dir(bench.path("folder")).unwrap();
+    let error = fail(asked("folder").args(dense));
+    assert!(error.contains("folder") && error.contains("is a directory"), "{error}");
     bench.write("bare.txt", "who walked on the moon?\n");
     let error = fail(mine(&bench, "index", "bare.txt", "x.json").args(dense));
     assert!(error.contains("lists no answers"), "{error}");

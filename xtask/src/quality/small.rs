@@ -14,6 +14,8 @@ use crate::process::{self, command};
 const LAYERS: &str = "4";
 const UNITS: &str = "768";
 const TOKENS: &str = "26000";
+/// The run of the first step, in which no weight is rounded.
+const UNROUNDED: &str = "unrounded";
 /// Tokens of a question.
 const QUESTION_TOKENS: &str = "64";
 /// Training question sets, without their answers. No test question is among them.
@@ -66,10 +68,10 @@ impl Work<'_> {
         println!();
         table.iter().for_each(|line| println!("{line}"));
         println!(
-            "\nthe page's files of the student, without its last step and with it, and what they find among SQuAD dev's \
-             paragraphs:"
+            "\nthe page's files of the student, without its last step and with it, and what they find among SQuAD \
+             dev's paragraphs:"
         );
-        for (model, dtypes) in [(&self.path("whole/best"), "q4"), (&student, "q8,q4")] {
+        for (model, dtypes) in [(&self.path(&format!("{UNROUNDED}/best")), "q4"), (&student, "q8,q4")] {
             process::run(&mut command(dpr(), &["export-web", "--model", model, "--dtype", dtypes]))?;
             let weights =
                 ["tests/bench/web_weights.py", "--model", model, "--vectors", "data/vectors", "--squad"];
@@ -95,10 +97,10 @@ impl Work<'_> {
         once(&made, &["data", "questions", "--passages", corpus, "--limit", MADE_OF, "--out", &made])?;
         let sentences = |seed| self.sentences(corpus, seed);
         let of = |more: [String; 2]| [&texts[..], &more].concat();
-        let whole = ["--config", "configs/distill-small.toml", "--vectors", vectors];
-        let whole = self.taught("whole", &start, &whole, &of([sentences("1")?, made.clone()]))?;
-        let rounded = ["--config", "configs/distill-q4.toml", "--vectors", vectors];
-        self.taught("rounded", &whole, &rounded, &of([made, sentences("2")?]))
+        let [first, last] = ["configs/distill-small.toml", "configs/distill-q4.toml"]
+            .map(|config| ["--config", config, "--vectors", vectors]);
+        let unrounded = self.taught(UNROUNDED, &start, &first, &of([sentences("1")?, made.clone()]))?;
+        self.taught("rounded", &unrounded, &last, &of([made, sentences("2")?]))
     }
 
     /// Distils the starter into `start` as the run `name`, or goes on with it; the best model. `settings` begin with the

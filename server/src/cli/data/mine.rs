@@ -136,6 +136,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         questions.truncate(limit as usize);
     }
     check_not_input(&args.out, &args.questions)?;
+    dpr_files::atomic::check_output(&args.out)?;
     let positives = Positives::from(args.positives);
     // Said before a model is opened and questions are encoded.
     check_questions(&questions, positives)?;

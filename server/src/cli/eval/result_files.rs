@@ -13,9 +13,17 @@ use dpr_files::{Error as FileError, refuse_foreign};
 use dpr_index::ranking::ScoredRow;
 
 /// Names by which the directories of other commands are told: an index, vectors (or a version of an index), vectors
-/// that are not finished, a model, a run of training, a blur directory, a static site.
-const OF_OTHERS: [&str; 7] =
-    ["current", "manifest.json", "spec.json", "model.json", "checkpoints", "blur.json", "dpr-static.json"];
+/// that are not finished, a model, a run of training, one of rounds, a blur directory, a static site.
+const OF_OTHERS: [&str; 8] = [
+    "current",
+    "manifest.json",
+    "spec.json",
+    "model.json",
+    "checkpoints",
+    "rounds.json",
+    "blur.json",
+    "dpr-static.json",
+];
 
 /// Questions, their rankings and what is right.
 pub(super) struct Ranked<'a> {

@@ -274,14 +274,16 @@ pub fn run(args: Args) -> Result<(), CliError> {
             }
         }
         (Some(Task::Snapshot { index, out }), _) => {
-            // A damaged index too: `restore` is what mends it.
-            if !matches!(IndexDir::new(&out).current_version(), Err(OpenError::NotAnIndex { .. })) {
-                let out = out.display();
-                return Err(
-                    format!("{out} holds an index: give another --out, or use `dpr index restore`").into()
-                );
+            match IndexDir::new(&out).current_version() {
+                Err(OpenError::NotAnIndex { .. }) => copy(index.dir("`dpr index snapshot`")?, &out),
+                Err(error @ OpenError::File(FileError::Read(_))) => Err(error.into()),
+                // A damaged index too: `restore` is what mends it.
+                _ => {
+                    let out = out.display();
+                    Err(format!("{out} holds an index: give another --out, or use `dpr index restore`")
+                        .into())
+                }
             }
-            copy(index.dir("`dpr index snapshot`")?, &out)
         }
         (Some(Task::Restore { snapshot, out }), _) => copy(&snapshot, &out),
         (None, Some(build)) => self::build(build),

@@ -36,7 +36,7 @@ impl Work<'_> {
             curves.push(losses(&self.path(&row.run))?);
         }
         let [single, narrow] = &curves[..] else { return Ok(()) };
-        println!("\n| steps | f32 | bf16 | bf16 less f32 | standard error of a mean of f32 |");
+        println!("\n| steps | f32 | bf16 | bf16 less f32 | standard error of the difference |");
         println!("|---|---|---|---|---|");
         table(single, narrow)?.iter().for_each(|line| println!("{line}"));
         Ok(())
@@ -56,22 +56,26 @@ fn losses(run: &str) -> Outcome<Vec<f64>> {
     Ok(losses)
 }
 
-/// Returns a line for every [`WINDOW`] steps and one for all: the mean losses, their difference, and the standard error
-/// of the mean in f32, by how much the losses of batches differ.
+/// Returns a line for every [`WINDOW`] steps and one for all: the mean losses, the mean difference of a step's losses,
+/// and the standard error of that mean.
 ///
 /// # Errors
 /// [`Failure`] for runs that have not the same number of steps, or fewer than two.
 fn table(single: &[f64], narrow: &[f64]) -> Outcome<Vec<String>> {
     if single.len() != narrow.len() || single.len() < 2 {
         let lengths = format!("the runs have {} and {} steps", single.len(), narrow.len());
-        return Err(Failure::new(lengths).fix("remove their folders, and run this again"));
+        return Err(Failure::new(lengths).fix(
+            "remove precision-f32, precision-bf16 and their .seconds files in target/quality/paper, and run this again",
+        ));
     }
     let line = |steps: String, single: &[f64], narrow: &[f64]| {
-        let (of_single, of_narrow) = (mean(single), mean(narrow));
-        let squares: f64 = single.iter().map(|loss| (loss - of_single).powi(2)).sum();
+        let differences: Vec<f64> =
+            narrow.iter().zip(single).map(|(narrow, single)| narrow - single).collect();
+        let difference = mean(&differences);
+        let squares: f64 = differences.iter().map(|one| (one - difference).powi(2)).sum();
         let error = (squares / (single.len().max(2) - 1) as f64 / single.len() as f64).sqrt();
-        let difference = of_narrow - of_single;
-        format!("| {steps} | {of_single:.4} | {of_narrow:.4} | {difference:+.4} | {error:.4} |")
+        let (single, narrow) = (mean(single), mean(narrow));
+        format!("| {steps} | {single:.4} | {narrow:.4} | {difference:+.4} | {error:.4} |")
     };
     let windows = single.chunks(WINDOW).zip(narrow.chunks(WINDOW)).enumerate();
     let mut lines: Vec<String> = windows
@@ -93,13 +97,13 @@ mod tests {
     use super::table;
 
     #[test]
-    fn a_line_has_the_means_of_its_steps_their_difference_and_the_error_of_the_first() {
-        let single: Vec<f64> = (0..60).map(|step| if step % 2 == 0 { 1.0 } else { 3.0 }).collect();
-        let narrow: Vec<f64> = single.iter().map(|loss| loss - 0.5).collect();
+    fn a_line_has_the_means_of_its_steps_their_difference_and_its_error() {
+        let single: Vec<f64> = (0..60).map(|step| f64::from(step % 5)).collect();
+        let narrow: Vec<f64> = single.iter().enumerate().map(|(i, loss)| loss - (i % 2) as f64).collect();
         let lines = table(&single, &narrow).unwrap();
-        // The deviation of 25 ones and 25 threes is the root of 50/49, and the error a fiftieth root of that.
-        assert_eq!(lines[0], "| 1 to 50 | 2.0000 | 1.5000 | -0.5000 | 0.1429 |");
-        assert!(lines[1].starts_with("| 51 to 60 | 2.0000 | 1.5000 |"), "{}", lines[1]);
+        // 25 differences of 0 and 25 of -1: their variance is 12.5 / 49, and the error the root of a fiftieth of that.
+        assert_eq!(lines[0], "| 1 to 50 | 2.0000 | 1.5000 | -0.5000 | 0.0714 |");
+        assert!(lines[1].starts_with("| 51 to 60 | 2.0000 | 1.5000 | -0.5000 |"), "{}", lines[1]);
         assert!(lines[2].starts_with("| all | 2.0000 | 1.5000 | -0.5000 |") && lines.len() == 3);
         let refused = table(&single, &narrow[..59]).unwrap_err().to_string();
         assert!(refused.contains("60 and 59 steps"), "{refused}");
