@@ -100,8 +100,8 @@ def main():
         same = 100 * (scores.argmax(1) == of_f32.argmax(1)).mean()
         packed = len(gzip.compress(path.read_bytes(), 9))
         print(
-            f"{dtype}  {path.stat().st_size / 1e6:6.2f}  {packed / 1e6:7.2f}  {(packed + words_packed) / 1e6:18.2f}  {cosines.min():12.4f}  {cosines.mean():11.5f}"
-            f"  {tops[0]:5.2f}  {tops[1]:5.2f}  {tops[2]:6.2f}  {same:17.1f}"
+            f"{dtype}  {path.stat().st_size / 1e6:6.2f}  {packed / 1e6:7.2f}  {(packed + words_packed) / 1e6:18.2f}"
+            f"  {cosines.min():12.4f}  {cosines.mean():11.5f}  {tops[0]:5.2f}  {tops[1]:5.2f}  {tops[2]:6.2f}  {same:17.1f}"
         )
 
 
