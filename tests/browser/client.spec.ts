@@ -1,4 +1,4 @@
-import { ask, expect, openBlank, openDemo, ready, test } from './support/fixtures.ts';
+import { ask, expect, hold, openBlank, openDemo, ready, test } from './support/fixtures.ts';
 import { PACKAGE, plainHost } from './support/gateway.ts';
 
 // What a page sees of a client beside its answers: what it downloads, what it tells, what it does without a network.
@@ -177,12 +177,7 @@ test('the list of everything fetched has what the worker fetched', async ({ page
 });
 
 test('Enter before the script is there sends nothing of the question', async ({ page, gateway }) => {
-  let release = () => {};
-  const held = new Promise<void>((resolve) => (release = resolve));
-  await page.route('**/*.js', async (route) => {
-    await held;
-    await route.continue();
-  });
+  const release = await hold(page, '**/*.js');
   // A policy would stop the form.
   plainHost(gateway);
   await page.goto(`${gateway.url}/?device=cpu`, { waitUntil: 'commit' });

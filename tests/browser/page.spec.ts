@@ -1,4 +1,4 @@
-import { ask, expect, openDemo, ready, test } from './support/fixtures.ts';
+import { ask, expect, hold, openDemo, ready, test } from './support/fixtures.ts';
 
 test('at 360 pixels nothing is wider than the screen', async ({ page, gateway }) => {
   await page.setViewportSize({ width: 360, height: 740 });
@@ -58,12 +58,7 @@ test('the keyboard alone is enough', async ({ page, gateway }) => {
 });
 
 test('the page is there before the model, and its progress is told to screen readers', async ({ page, gateway }) => {
-  let release = () => {};
-  const held = new Promise<void>((resolve) => (release = resolve));
-  await page.route('**/v1/model', async (route) => {
-    await held;
-    await route.continue();
-  });
+  const release = await hold(page, '**/v1/model');
   await openDemo(page, gateway);
   await expect(page.locator('#question')).toBeEditable();
   await expect(page.locator('#examples button').first()).toBeVisible();
@@ -75,13 +70,8 @@ test('the page is there before the model, and its progress is told to screen rea
   await expect(page.locator('#found-heading')).toHaveText('10 passages found');
 });
 
-test('a question that is given up while the model loads is no longer promised, and not searched', async ({ page, gateway }) => {
-  let release = () => {};
-  const held = new Promise<void>((resolve) => (release = resolve));
-  await page.route('**/v1/model', async (route) => {
-    await held;
-    await route.continue();
-  });
+test('Escape while the model loads cancels the waiting question, and its notice goes', async ({ page, gateway }) => {
+  const release = await hold(page, '**/v1/model');
   await openDemo(page, gateway);
   const state = page.locator('#state-text');
   await ask(page, 'who won super bowl 50');

@@ -37,7 +37,7 @@ export class Answers {
     if (this.#marks.label.hidden || !(this.#marks.input.checked || this.#ranks.input.checked)) return;
     const ranks = this.#ranks.input.checked;
     this.#say('Reading the passages…');
-    // At once, and not when the reader has noticed: something newer may be said by then.
+    // Cleared at once: the reader notices later, and may then overwrite the notice of a newer search.
     signal.addEventListener('abort', () => this.clear(), { once: true });
     try {
       const { answers } = await client.answer(question, {

@@ -21,7 +21,7 @@ export class Searcher {
   readonly #filter: () => PassageFilter | undefined;
   readonly #answers: Answers;
   #client: ReadyClient | undefined;
-  /** Called before each search, whoever asks for it: what a pause of the typing began is older. */
+  /** Called before each search: it ends the search that typing began, whose results would be older. */
   onSearch: (() => void) | undefined;
   /** Called with each result that is shown. */
   onResult: ((result: SearchResult) => void) | undefined;
@@ -87,7 +87,7 @@ export class Searcher {
       this.show(result);
       this.#results.reveal();
       this.#results.busy = false;
-      // Reading the passages is no search.
+      // The search has ended; the reader goes on with the passages.
       clearTimeout(slow);
       this.#say(false);
       if (this.#client) await this.#answers.show(this.#client, text, result.hits, mine.signal);
@@ -119,7 +119,7 @@ export class Searcher {
     const { hits, timings, privacy } = result;
     this.onResult?.(result);
     this.#status.clearError();
-    // Of the passages before.
+    // Removes the answer found in the previous results.
     this.#answers.clear();
     // Of an encrypted search the server tells no time, and of a local one there is none.
     this.#results.show(hits, timings, privacy.mode === 'plain' || privacy.mode === 'blurred');

@@ -3,8 +3,7 @@
 /// The most workgroups in one dimension that every WebGPU device takes.
 const MOST: u32 = 65_535;
 
-/// Returns the numbers of workgroups in two dimensions that together are at least `groups`, and fewer than one more for
-/// each of the second dimension.
+/// Returns the numbers of workgroups in two dimensions, whose product is `groups` or larger by less than the second.
 pub(super) fn spread(groups: u32) -> [u32; 2] {
     let second = groups.div_ceil(MOST).max(1);
     [groups.div_ceil(second), second]

@@ -125,7 +125,7 @@ fn sum_by(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
 /// Returns the largest absolute value of a row, NaN where the row holds one.
 #[inline(always)]
 pub(super) fn max_abs(values: &[f32]) -> f32 {
-    // The module of a page is to be small: a vector of it has four lanes.
+    // Four lanes in WebAssembly, whose vectors have 128 bits: more would make the module larger.
     const WIDTH: usize = if cfg!(target_arch = "wasm32") { 4 } else { LANES };
     // The bits of numbers without a sign are in the order of the numbers, and those of NaN are above them.
     let larger = |best: &mut u32, value: &f32| *best = value.abs().to_bits().max(*best);

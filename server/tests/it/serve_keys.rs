@@ -129,7 +129,10 @@ fn a_server_that_others_reach_needs_keys_or_is_told_that_it_is_public() {
     let error = fail(&mut serve(&bench, &["--rate", "0"]));
     assert!(error.contains("--rate 0"), "{error}");
     let error = fail(&mut serve(&bench, &["--rate", "-1"]));
-    assert!(error.contains("--rate -1 is no rate") && error.contains("above 0.000001 and up to"), "{error}");
+    assert!(
+        error.contains("--rate -1 is out of range") && error.contains("above 0.000001 and up to"),
+        "{error}"
+    );
     assert!(!error.contains("--burst"), "only what was given is told of: {error}");
     let error = fail(&mut serve(&bench, &["--rate", "5", "--burst", "0"]));
     assert!(error.contains("--burst 0") && error.contains("at least 1"), "{error}");

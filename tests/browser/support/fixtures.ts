@@ -64,4 +64,15 @@ export async function ask(page: Page, question: string): Promise<void> {
   await page.press('#question', 'Enter');
 }
 
+/** Holds back what the page fetches from matching addresses until the function that it returns is called. */
+export async function hold(page: Page, pattern: string): Promise<() => void> {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  await page.route(pattern, async (route) => {
+    await held;
+    await route.continue();
+  });
+  return release;
+}
+
 export { expect };

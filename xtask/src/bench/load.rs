@@ -19,7 +19,7 @@ const CONNECTIONS: [&str; 3] = ["1", "16", "256"];
 const REQUESTS: f64 = 200_000.0;
 /// Most that memory may grow by over them, in bytes.
 const GROWTH: f64 = 64e6;
-/// Most refusals, as a share of the responses, with which percentiles over all responses are those of answers.
+/// Largest share of refusals among the responses at which percentiles are printed.
 const REFUSALS: f64 = 0.01;
 
 pub(super) fn run(is_quick: bool) -> Outcome {

@@ -193,7 +193,7 @@ impl Tables {
         }
         within("the number of used columns", text.used as u64, 1, text.columns as u64)?;
         let rows = (self.rank.blocks() * self.rank.set().degree) as u64;
-        // Of the largest shapes the two tables have 2^32 and 2^35 bytes, more than `usize` holds in a page.
+        // u64: the largest tables have 2^32 and 2^35 bytes, and `usize` has 32 bits in a page.
         let server = [
             (RANK_TABLE, rows * rank.dims as u64),
             (TEXT_TABLE, text.rows as u64 * text.columns as u64),

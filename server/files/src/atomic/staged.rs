@@ -99,7 +99,7 @@ impl StagedDir {
                     let _ = self.temp.keep(); // as in `publish`
                     return parent.sync();
                 }
-                // Another writer was quicker: its directory is replaced as one that was there before.
+                // Target made by another writer since the check: it is replaced below.
                 Err(error) if is_taken(&error) => {}
                 Err(error) => return Err(error),
             }

@@ -22,7 +22,7 @@ pub enum ShardError {
     #[error("`{0}` is not a shard: write i/n, as 0/4 for the first of four")]
     Format(String),
     /// The shard is beyond the number of shards.
-    #[error("there is no shard {index} of {count}: {}", shards_of(*count))]
+    #[error("{index}/{count} is not a shard: {}", shards_of(*count))]
     Range {
         /// The shard that was named.
         index: u32,
@@ -39,7 +39,7 @@ pub enum ShardError {
     },
 }
 
-/// Returns which shards there are of so many.
+/// Returns the fix for a shard that is not one of `count`.
 fn shards_of(count: u32) -> String {
     match count.checked_sub(1) {
         None => "write i/n with an n of 1 or more, as 0/4 for the first of four".to_owned(),
@@ -138,7 +138,7 @@ mod tests {
         let none = "0/0".parse::<Shard>().unwrap_err();
         assert_eq!(none, ShardError::Range { index: 0, count: 0 });
         let none = none.to_string();
-        assert!(none.contains("shard 0 of 0: write i/n with an n of 1 or more, as 0/4"), "{none}");
+        assert!(none.contains("0/0 is not a shard: write i/n with an n of 1 or more, as 0/4"), "{none}");
         for bad in ["", "1", "a/b", "-1/2", "1/2/3"] {
             assert_eq!(bad.parse::<Shard>(), Err(ShardError::Format(bad.into())));
         }

@@ -237,7 +237,7 @@ fn an_export_that_another_one_overtook_leaves_its_site_as_it_is() {
     assert_eq!(whole(&out).1.index_version, other.base().version());
     site(&after, &out);
     assert_eq!(whole(&out).1.index_version, after.base().version());
-    // Of two first exports, too.
+    // Two exports at once to a new directory: the later is refused.
     let first = root.path().join("first");
     let overtake = || drop(site(&other, &first));
     let progress = Meanwhile(&overtake, AtomicUsize::new(0));

@@ -308,7 +308,7 @@ fn table(report: &Report) -> String {
     let mut lines = vec![counted(report.questions, "question", "questions"), String::new()];
     let head = |top: &TopK| format!(" {:>9}", format!("top-{}", top.k));
     let row = |top: &TopK| {
-        // Of the head, less the spaces and the sign.
+        // Width of the figure: that of the head without the two spaces and the percent sign.
         let figure = head(top).len() - 3;
         format!(" {:>figure$.2} %", top.accuracy * 100.0)
     };

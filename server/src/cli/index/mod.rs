@@ -320,8 +320,8 @@ fn check(index: &Path, json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Returns `true` if a file could not be read, so that nothing is known of it. Of a path that is no plain file, or a
-/// file that is too long, it is known that it is not what was written.
+/// Returns `true` if a file could not be read, so that it may be undamaged. A path that is not a plain file, or a file
+/// of another length, is damage.
 fn is_unread(problem: &OpenError) -> bool {
     match problem {
         OpenError::File(FileError::Read(source)) => {

@@ -105,7 +105,7 @@ pub(super) fn rate(args: &LimitArgs) -> Result<Option<Rate>, CliError> {
     Rate::new(per_second, burst).map(Some).ok_or_else(|| match burst {
         0 => "--burst 0 lets no request through: give the requests that may come at once, at least 1".into(),
         _ => format!(
-            "--rate {per_second} is no rate: give requests a second, above 0.000001 and up to 1000000, as 0.5 or 20"
+            "--rate {per_second} is out of range: give requests a second, above 0.000001 and up to 1000000, as 0.5"
         )
         .into(),
     })
