@@ -43,9 +43,10 @@ impl<T: DeserializeOwned> ArrayItems<T> {
         &self.input.path
     }
 
-    /// Ends the iteration: the last item is wrong.
-    pub(super) fn stop(&mut self) {
+    /// Returns the error of an empty `field` in the last item, after which there are no more.
+    pub(super) fn empty_field(&mut self, field: &'static str) -> DataError {
         self.is_done = true;
+        DataError::EmptyField { path: self.input.path.clone(), place: format!("item {}", self.count), field }
     }
 
     fn error(&self, line: usize, column: usize, reason: impl Into<String>) -> DataError {

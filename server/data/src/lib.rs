@@ -78,7 +78,9 @@ pub use qrels::{Qrels, QrelsLayout, read_qrels, write_qrels};
 pub use question::{Answers, Gold, Question, normalise_question};
 pub use read_passages::{Passages, read_passages, stream_passages};
 pub use read_questions::read_questions;
-pub use result::{ResultWriter, RetrievedContext, RetrieverResult, read_results, write_results};
+pub use result::{
+    ResultWriter, RetrievedContext, RetrieverResult, RetrieverResults, read_results, write_results,
+};
 pub use run::{RankedQuery, RunHit, read_run, write_run};
 pub use tevatron::{TevatronIds, TevatronItem, TevatronPassage, read_tevatron, read_tevatron_ids};
 pub use training::{

@@ -61,14 +61,31 @@ impl From<RawContext> for RetrievedContext {
     }
 }
 
+/// The questions of a retriever result, each with its passages. After an error there are no more.
+#[derive(Debug)]
+pub struct RetrieverResults {
+    items: ArrayItems<RetrieverResult>,
+}
+
+impl Iterator for RetrieverResults {
+    type Item = Result<RetrieverResult, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.items.next()? {
+            Ok(result) if result.question.trim().is_empty() => Some(Err(self.items.empty_field("question"))),
+            result => Some(result),
+        }
+    }
+}
+
 /// Reads a retriever result question by question, plain or gzip-compressed. Scores may be strings, as DPR writes
 /// them.
 ///
 /// # Errors
 /// [`DataError`], here when the file cannot be opened, else from the iterator: bad JSON or a missing field with its
-/// line, column and item, invalid UTF-8, a file that is cut short.
-pub fn read_results(path: &Path) -> Result<ArrayItems<RetrieverResult>, DataError> {
-    ArrayItems::open(path)
+/// line, column and item, invalid UTF-8, an empty question, a file that is cut short.
+pub fn read_results(path: &Path) -> Result<RetrieverResults, DataError> {
+    Ok(RetrieverResults { items: ArrayItems::open(path)? })
 }
 
 /// Writer of a retriever result, which takes the questions in order.

@@ -1,4 +1,5 @@
-//! SQuAD v1.1 json files (Rajpurkar et al. 2016), also KorQuAD and SQuADShifts: articles of paragraphs of questions.
+//! SQuAD v1.1 json files (Rajpurkar et al. 2016), also KorQuAD and SQuADShifts: articles of paragraphs of questions. In
+//! SQuAD 2.0 (Rajpurkar et al. 2018) a question that its paragraph does not answer lists no answers.
 
 use std::ops::Range;
 use std::sync::Arc;

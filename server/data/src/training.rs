@@ -75,7 +75,6 @@ impl From<RawContext> for TrainingContext {
 #[derive(Debug)]
 pub struct TrainingItems {
     items: ArrayItems<TrainingItem>,
-    count: usize,
 }
 
 impl Iterator for TrainingItems {
@@ -86,12 +85,9 @@ impl Iterator for TrainingItems {
             Ok(item) => item,
             Err(error) => return Some(Err(error)),
         };
-        self.count += 1;
         let question = question::normalise_question(&item.question);
         if question.is_empty() {
-            self.items.stop();
-            let (path, place) = (self.items.path().to_path_buf(), format!("item {}", self.count));
-            return Some(Err(DataError::EmptyField { path, place, field: "question" }));
+            return Some(Err(self.items.empty_field("question")));
         }
         Some(Ok(TrainingItem { question, ..item }))
     }
@@ -103,7 +99,7 @@ impl Iterator for TrainingItems {
 /// [`DataError`], here when the file cannot be opened, else from the iterator: bad JSON or a missing field with its
 /// line, column and item, invalid UTF-8, an empty question, a file that is cut short.
 pub fn read_training(path: &Path) -> Result<TrainingItems, DataError> {
-    Ok(TrainingItems { items: ArrayItems::open(path)?, count: 0 })
+    Ok(TrainingItems { items: ArrayItems::open(path)? })
 }
 
 /// Writer of a training file, which takes the items in order.

@@ -6,14 +6,12 @@ use super::pattern::Pattern;
 use super::tokens::{TokenizedPassage, nfd, token_run};
 use dpr_data::Answers;
 
-/// The reason why a question cannot be measured by its answers.
+/// The reason why a question's answers cannot be looked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
     /// The question lists no answers.
-    #[error(
-        "question {question:?} lists no answers: give questions with answers, or measure by gold passages or qrels"
-    )]
+    #[error("question {question:?} lists no answers: give it some, or leave it out")]
     None {
         /// The question, as it was named.
         question: String,
@@ -198,6 +196,7 @@ mod tests {
         assert!(matches!(&error, AnswerError::Empty { question, .. } if question == "who?"));
         assert!(error.to_string().contains("who?"));
         assert!(matches!(AnswerMatcher::new("q", &patterns(&[" "])), Err(AnswerError::Empty { .. })));
-        assert!(matches!(AnswerMatcher::new("q", &texts(&[])), Err(AnswerError::None { .. })));
+        let none = AnswerMatcher::new("q", &texts(&[])).unwrap_err();
+        assert_eq!(none.to_string(), "question \"q\" lists no answers: give it some, or leave it out");
     }
 }

@@ -13,7 +13,7 @@ use crate::ranking::TopK;
 /// Rows that are bounded between two looks at whether to stop.
 const LOOK_ROWS: usize = 1024;
 
-/// Finds the best `k` of the allowed rows.
+/// Finds the best `k` of the allowed rows; those beyond the matrix are left out.
 pub(super) fn search_allowed(
     matrix: &Matrix,
     codes: &Quantized,
@@ -22,7 +22,7 @@ pub(super) fn search_allowed(
     k: usize,
     cancel: &CancelToken,
 ) -> Result<Vec<ScoredRow>, Stopped> {
-    let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
+    let rows = allowed.rows_below(matrix.count());
     let (k, first) = (k.min(rows.len()), rescored(k));
     // So few that their codes would be read in vain.
     if rows.len() <= 2 * first {
@@ -119,6 +119,24 @@ mod tests {
                         assert_eq!(found, expected, "dim {dim}, case {at}, one of {part}, k {k}, {length}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn allowed_rows_beyond_the_matrix_are_left_out() {
+        let (matrix, never) = (matrix(500, 8, 1.0, |_| 1.0), CancelToken::never());
+        let codes = Quantized::of(&matrix);
+        for (from, to) in [(0, 500), (0, 501), (0, 2000), (497, 2000), (500, 2000), (1999, 2000)] {
+            let (mut more, mut within) = (RowSet::none(2000), RowSet::none(500));
+            more.insert_range(from..to);
+            within.insert_range(from..to);
+            for k in [1, 5, 500, 3000] {
+                let search = |allowed: &RowSet| {
+                    search_allowed(&matrix, &codes, &[1.0; 8], allowed, k, &never).unwrap()
+                };
+                assert_eq!(search(&more), search(&within), "{from}..{to}, k {k}");
+                assert_eq!(search(&more).len(), k.min(within.len()), "{from}..{to}, k {k}");
             }
         }
     }

@@ -125,11 +125,28 @@ fn searches_by_words_and_by_both_stop() {
     let (queries, index) = (queries(1), snapshot.as_ref());
     let (words, vectors) = (Some(index as _), Some(index as _));
     let ranker = Ranker { words, vectors, allowed: None, bm25: Scoring::PAPER, depth: 20 };
-    for (method, least) in [(Method::Bm25, 1), (Method::Tfidf, 1), (Method::Hybrid, 5)] {
+    // A look before each of the two terms is looked for, one before the list of each is read, and one for their span.
+    for (method, least) in [(Method::Bm25, 5), (Method::Tfidf, 5), (Method::Hybrid, 9)] {
         stops(least, |cancel| {
             ranker.rank_until(method, &["number of many"], &queries, 5, Fusion::PAPER, cancel)
         });
     }
+    // Terms that no passage has are looked for all the same.
+    let unknown: Vec<String> = (0..500).map(|at| format!("unknown{at}")).collect();
+    let question: &str = &unknown.join(",");
+    stops(500, |cancel| ranker.rank_until(Method::Bm25, &[question], &[], 5, Fusion::PAPER, cancel));
+
+    // Two before the terms are looked for among the passages built in; then one for the question, one for each term
+    // again, and one before its list among the added passages.
+    let writer = IndexWriter::open(dir.path(), "a test").unwrap();
+    let vector = queries[0].clone();
+    let passage = Passage::new("n1", "", "unknown1 unknown2");
+    writer.put(vec![NewPassage { passage, vector }]).unwrap();
+    let snapshot = writer.live().snapshot();
+    let ranker = Ranker { words: Some(&*snapshot as _), vectors: None, ..ranker };
+    stops(2 + 1 + 2 + 2, |cancel| {
+        ranker.rank_until(Method::Bm25, &["unknown1 unknown2"], &[], 5, Fusion::PAPER, cancel)
+    });
 }
 
 #[test]

@@ -199,7 +199,7 @@ pub enum TuneError {
     /// The index has no graph.
     #[error("the index {} has no graph to tune", path.display())]
     NoGraph { path: PathBuf },
-    /// No `ef_search` short of looking at every passage reaches the recall that was asked for.
+    /// No `ef_search` that an index may have, short of looking at every passage, reaches the recall that was asked for.
     #[error("recall@{k} reaches {best:.4}, not {allowed}")]
     Recall { k: usize, allowed: f64, best: f64 },
 }

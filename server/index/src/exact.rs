@@ -250,7 +250,7 @@ impl VectorIndex for ExactIndex {
             if let Some(AnyQuantized::Int8(codes)) = &self.codes {
                 return Ok(search_allowed(&self.matrix, codes, query, allowed, k, cancel)?);
             }
-            let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
+            let rows = allowed.rows_below(self.len());
             return Ok(self.matrix.rank(query, &rows, k.min(rows.len()), cancel)?);
         }
         Ok(match &self.codes {

@@ -156,8 +156,9 @@ pub enum Storage {
 }
 
 /// The program that builds a graph.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
 pub enum GraphBuilder {
     /// This crate, on all threads.
     #[default]
@@ -230,8 +231,8 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
         self.search_until(query, k, None, &CancelToken::never())
     }
 
-    /// Searches among the rows of `allowed` alone, as [`search`](Self::search) does among all. Returns fewer than `k`
-    /// rows only when `allowed` has fewer.
+    /// Searches among the rows of `allowed` alone, as [`search`](Self::search) does among all. Rows of `allowed` beyond
+    /// the index are ignored; returns fewer than `k` rows only when `allowed` has fewer within it.
     ///
     /// # Errors
     /// The errors of [`search`](Self::search).

@@ -2,6 +2,7 @@
 //! (f16) or in one bit, by which rows are chosen to be scored.
 
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
@@ -384,6 +385,25 @@ impl Quantized {
         scores.clear();
         let scaled = rows.iter().zip(&query.sums);
         scores.extend(scaled.map(|(row, sum)| *sum as f32 * (query.scale * self.scales[*row as usize])));
+    }
+
+    /// Returns a hash of the codes of a row, the same in every build.
+    pub(super) fn hash(&self, row: u32) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytemuck::cast_slice(self.row(row)));
+        hasher.finish()
+    }
+
+    /// Returns `true` if two rows have the same codes, and scales that differ by a hundred-thousandth at most: those of
+    /// one text that was encoded twice.
+    pub(super) fn is_copy(&self, a: u32, b: u32) -> bool {
+        let [scale, other] = [a, b].map(|row| self.scales[row as usize]);
+        (scale - other).abs() <= scale.max(other) * 1e-5 && self.row(a) == self.row(b)
+    }
+
+    /// Returns the scale of a row.
+    pub(super) fn scale(&self, row: u32) -> f32 {
+        self.scales[row as usize]
     }
 
     /// Returns the inner product of two rows.

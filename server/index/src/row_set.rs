@@ -118,7 +118,14 @@ impl RowSet {
         self.count == 0
     }
 
-    /// The rows, ascending.
+    /// Returns the rows that are below `count`, ascending: those of an index of so many rows, whatever index the set is
+    /// over.
+    pub(crate) fn rows_below(&self, count: usize) -> Vec<u32> {
+        // Rows of an index fit u32: building and opening refuse more.
+        self.iter().take_while(|row| *row < count).map(|row| row as u32).collect()
+    }
+
+    /// Returns the rows, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(at, word)| {
             let rows_left = |word: u64| Some(word).filter(|word| *word != 0);
@@ -174,6 +181,17 @@ mod tests {
         assert_eq!(many.intersection(&few).iter().collect::<Vec<_>>(), [0, 63, 64, 69]);
         assert_eq!(many.intersection(&few).rows(), 200);
         assert_eq!(both.to_le_bytes()[..9], [1, 0, 0, 0, 0, 0, 0, 0x80, 0x21]);
+    }
+
+    #[test]
+    fn rows_below_a_count_are_those_of_a_shorter_index() {
+        let mut set = RowSet::none(200);
+        for row in [0, 63, 64, 128, 199] {
+            set.insert(row);
+        }
+        for (count, rows) in [(0, 0), (1, 1), (64, 2), (65, 3), (128, 3), (199, 4), (200, 5), (5000, 5)] {
+            assert_eq!(set.rows_below(count), [0, 63, 64, 128, 199][..rows], "{count}");
+        }
     }
 
     #[test]

@@ -27,8 +27,8 @@
 //!         let Some(name) = path.strip_prefix("/v1/encrypted/files/").and_then(|path| path.split('/').nth(1)) else {
 //!             return Ok(self.0.json().to_vec());
 //!         };
-//!         let (path, ..) = self.0.public_files().find(|file| file.1 == name).ok_or("no such file")?;
-//!         Ok(std::fs::read(path)?)
+//!         let (content, ..) = self.0.public_contents().find(|file| file.1 == name).ok_or("no such file")?;
+//!         Ok(content.bytes().to_vec())
 //!     }
 //!
 //!     fn post(&mut self, path: &str, message: &[u8], _most: u64) -> Result<Vec<u8>, TransportError> {

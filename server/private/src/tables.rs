@@ -11,12 +11,13 @@
 //! columns.bin       passages of each column (u8), hashes of the columns (16 bytes)  for everybody
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use dpr_core::model::{FileEntry, hex};
-use dpr_core::private::encrypted::Projection;
+use dpr_core::model::{FileEntry, hex, sha256_hex};
 use dpr_core::private::encrypted::manifest::{self, POSITIONS, PROJECTION, RANK_TABLE, TEXT_TABLE};
+use dpr_core::private::encrypted::{ManifestError, Projection};
 use dpr_files::{Error as FileError, Mapped, digest, plain};
 use dpr_index::IndexDir;
 
@@ -30,16 +31,18 @@ pub const MANIFEST: &str = "private.json";
 /// The most bytes of a manifest.
 pub(crate) const MOST_MANIFEST: u64 = 64 << 10;
 
-/// Private tables, open: every byte was checked.
+/// Private tables, open: every byte was checked where it is mapped, so that other tables which take the place of the
+/// directory change nothing of these.
 #[derive(Debug)]
 pub struct Tables {
-    dir: PathBuf,
     json: Vec<u8>,
     checked: manifest::Tables,
+    /// The files that everybody downloads.
+    files: BTreeMap<String, Arc<Mapped>>,
     ranks: Transforms,
     /// The table of texts, `[rows, columns]`.
-    texts: Mapped,
-    positions: Mapped,
+    texts: Arc<Mapped>,
+    positions: Arc<Mapped>,
     projection: Projection,
     pub(crate) deltas: Mutex<DeltaCache>,
 }
@@ -51,8 +54,8 @@ pub fn dir_of_version(index: &Path, number: u64) -> PathBuf {
 
 impl Tables {
     /// Opens the private tables of version `number` of the index in `index`, whose fingerprint is `version`, and checks
-    /// sizes and checksums of all files. The rank table is transformed into memory, `4 dims` bytes a passage; the
-    /// texts are mapped.
+    /// sizes and checksums of all files. The rank table is transformed into memory, `4 dims` bytes a passage; the other
+    /// files are mapped. Each file is mapped first and checked then, in its map.
     ///
     /// # Errors
     /// [`OpenError`]: no tables, a damaged file, parameters that are refused, tables of another index.
@@ -68,18 +71,22 @@ impl Tables {
         if checked.manifest.index_version != version {
             return Err(OpenError::OtherIndex { path });
         }
-        for (name, file) in checked.manifest.files.iter().chain(&checked.manifest.tables) {
-            check(&dir.join(name), file)?;
-        }
-        let map = |name: &str| {
-            let path = dir.join(name);
-            Mapped::open(&path).map_err(FileError::read(&path))
+        let mapped = |files: &BTreeMap<String, FileEntry>| {
+            let one = |(name, file): (&String, &FileEntry)| Ok((name.clone(), open(&dir.join(name), file)?));
+            files.iter().map(one).collect::<Result<BTreeMap<_, _>, FileError>>()
         };
-        let ranks = Transforms::of_table(&checked.rank, bytemuck::cast_slice(map(RANK_TABLE)?.bytes()));
-        let (texts, positions) = (map(TEXT_TABLE)?, map(POSITIONS)?);
-        let projection = Projection::read(&checked, map(PROJECTION)?.bytes());
+        let (files, tables) = (mapped(&checked.manifest.files)?, mapped(&checked.manifest.tables)?);
+        let of = |files: &BTreeMap<String, Arc<Mapped>>, name: &str| {
+            let missing = || OpenError::manifest(&path)(ManifestError::File(name.to_owned()));
+            files.get(name).cloned().ok_or_else(missing)
+        };
+        let rank_table = of(&tables, RANK_TABLE)?;
+        let ranks = Transforms::of_table(&checked.rank, bytemuck::cast_slice(rank_table.bytes()));
+        let (texts, positions) = (of(&tables, TEXT_TABLE)?, of(&tables, POSITIONS)?);
+        let projection = Projection::read(&checked, of(&files, PROJECTION)?.bytes());
         let projection = projection.map_err(OpenError::manifest(&path))?;
-        Ok(Self { dir, json, checked, ranks, texts, positions, projection, deltas: Mutex::default() })
+        let deltas = Mutex::default();
+        Ok(Self { json, checked, files, ranks, texts, positions, projection, deltas })
     }
 
     /// Returns the manifest's bytes, as everybody downloads them.
@@ -97,9 +104,10 @@ impl Tables {
         hex(&self.checked.version)
     }
 
-    /// Returns the files that everybody downloads, with their sizes and checksums.
-    pub fn public_files(&self) -> impl Iterator<Item = (PathBuf, &str, &FileEntry)> {
-        self.checked.manifest.files.iter().map(|(name, file)| (self.dir.join(name), name.as_str(), file))
+    /// Returns the contents of the files that everybody downloads, with their names, sizes and checksums.
+    pub fn public_contents(&self) -> impl Iterator<Item = (&Arc<Mapped>, &str, &FileEntry)> {
+        let listed = self.checked.manifest.files.iter();
+        listed.filter_map(|(name, file)| Some((self.files.get(name)?, name.as_str(), file)))
     }
 
     pub(crate) fn ranks(&self) -> &Transforms {
@@ -120,8 +128,13 @@ impl Tables {
     }
 }
 
-fn check(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
-    digest::check_size(path, expected)?;
-    let found = digest::of_file(path).map_err(FileError::read(path))?;
-    digest::check(path, expected, &found)
+/// Maps the file at `path`, and checks size and checksum of what is mapped.
+fn open(path: &Path, expected: &FileEntry) -> Result<Arc<Mapped>, FileError> {
+    let mapped = Mapped::open(path).map_err(FileError::read(path))?;
+    let bytes = mapped.bytes().len() as u64;
+    if bytes != expected.bytes {
+        return Err(FileError::Size { path: path.to_path_buf(), expected: expected.bytes, got: bytes });
+    }
+    digest::check(path, expected, &FileEntry { bytes, sha256: sha256_hex(mapped.bytes()) })?;
+    Ok(Arc::new(mapped))
 }

@@ -1,14 +1,16 @@
 //! A content-addressed file on its way to a browser: streamed, resumable, cached for good.
 
 use std::fmt;
-use std::io::{SeekFrom, Write};
+use std::io::{Cursor, SeekFrom, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use dpr_core::model::sha256_hex;
 use dpr_encode::model::WebChunks;
+use dpr_files::Mapped;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
@@ -47,6 +49,17 @@ struct Part {
 enum Content {
     File(PathBuf),
     Memory(Bytes),
+    /// A file that was checked in its map: another file that takes its path changes nothing of it.
+    Mapped(Bytes),
+}
+
+/// The owner of the bytes of a mapped file.
+struct Shared(Arc<Mapped>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
 }
 
 impl fmt::Display for Content {
@@ -54,6 +67,7 @@ impl fmt::Display for Content {
         match self {
             Self::File(path) => path.display().fmt(f),
             Self::Memory(content) => write!(f, "a document of {} bytes", content.len()),
+            Self::Mapped(content) => write!(f, "a mapped file of {} bytes", content.len()),
         }
     }
 }
@@ -71,11 +85,14 @@ impl Part {
     }
 
     async fn read(&self, start: u64, length: u64) -> std::io::Result<Body> {
+        let part = start as usize..(start + length) as usize;
         let path = match &self.content {
             Content::File(path) => path,
-            Content::Memory(content) => {
-                let part = start as usize..(start + length) as usize;
-                return Ok(Body::from(content.slice(part)));
+            Content::Memory(content) => return Ok(Body::from(content.slice(part))),
+            // Copied piece by piece: a connection may copy a body of one piece whole.
+            Content::Mapped(content) => {
+                let content = Cursor::new(content.slice(part));
+                return Ok(Body::from_stream(ReaderStream::with_capacity(content, CHUNK)));
             }
         };
         let mut file = tokio::fs::File::open(path).await?;
@@ -143,6 +160,14 @@ impl ServedFile {
     pub fn of_bytes(name: &str, content: Vec<u8>) -> Self {
         let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
         let plain = Part { content: Content::Memory(content.into()), bytes };
+        Self { plain, name, sha256, media_type: "application/octet-stream", chunks: None, gzip: None }
+    }
+
+    /// Describes a mapped file, whose bytes have been checked in the map to have this checksum.
+    pub(super) fn of_mapped(name: &str, mapped: &Arc<Mapped>, sha256: &str) -> Self {
+        let (name, sha256, bytes) = (name.to_owned(), sha256.to_owned(), mapped.bytes().len() as u64);
+        let content = Content::Mapped(Bytes::from_owner(Shared(Arc::clone(mapped))));
+        let plain = Part { content, bytes };
         Self { plain, name, sha256, media_type: "application/octet-stream", chunks: None, gzip: None }
     }
 

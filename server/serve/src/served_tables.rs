@@ -37,7 +37,7 @@ impl ServedTables {
     /// time.
     ///
     /// # Errors
-    /// When a file cannot be described.
+    /// When the version of the tables is no header.
     pub fn new(tables: Tables, concurrency: usize, queue: usize, timeout: Duration) -> io::Result<Self> {
         let gate = SearchGate::new(concurrency, queue).with_timeout(timeout);
         let tables = TablesOfVersion::new(tables, gate.clone())?;
@@ -148,10 +148,9 @@ impl Drop for Asked {
 
 impl TablesOfVersion {
     fn new(tables: Tables, gate: SearchGate) -> io::Result<Self> {
-        let file = |(path, name, file): (std::path::PathBuf, &str, &dpr_core::model::FileEntry)| {
-            ServedFile::new(path, name, file.bytes, &file.sha256)
-        };
-        let files = tables.public_files().map(file).collect::<Result<_, _>>()?;
+        let contents = tables.public_contents();
+        let files = contents.map(|(content, name, file)| ServedFile::of_mapped(name, content, &file.sha256));
+        let files = files.collect();
         let tag = HeaderValue::from_str(&format!("\"{}\"", tables.version()));
         Ok(Self {
             files,

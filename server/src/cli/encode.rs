@@ -82,6 +82,7 @@ struct Summary<'a> {
     /// Of these by this run; what follows counts these only.
     encoded: usize,
     tokens: usize,
+    /// Passages as long as the model's limit of tokens, or longer.
     truncated: usize,
     load_seconds: f64,
     /// From the first token to the last part written; without loading and joining.
@@ -166,7 +167,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if truncated > 0 {
         let limit = encoder.max_tokens();
         output::line(format_args!(
-            "longer than the model's {limit} tokens: {}, the rest of which is not in their vectors",
+            "as long as the model's {limit} tokens, or longer: {}; text beyond {limit} tokens is not in the vectors",
             output::counted(truncated, "passage", "passages")
         ))?;
     }

@@ -36,13 +36,13 @@ impl FusionArgs {
 /// Constants of ranking by words, and of what hybrid ranking looks at.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct RankingArgs {
-    /// BM25: how soon repeating a word stops to count
+    /// BM25: how soon repeating a word stops to count, 0 to 1,000,000
     #[arg(long, value_name = "K1", default_value_t = 0.9, allow_negative_numbers = true)]
     k1: f32,
     /// BM25: how much longer passages are held back, 0 to 1
     #[arg(long, value_name = "B", default_value_t = 0.4, allow_negative_numbers = true)]
     b: f32,
-    /// Hybrid: best passages by words, and by vectors, that are combined
+    /// Hybrid: best passages by words, and by vectors, that are combined; at least as many as are returned
     #[arg(long, value_name = "N", default_value_t = HYBRID_DEPTH, value_parser = at_least_one)]
     pub(super) hybrid_depth: usize,
 }

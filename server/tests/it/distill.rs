@@ -209,6 +209,22 @@ fn the_last_layer_is_fitted_before_the_first_step() {
 }
 
 #[test]
+fn the_last_layer_is_fitted_to_questions_as_they_are_cut_in_training() {
+    let bench = prepared();
+    // One encoder serves both sides, and its tokenizer cuts at the larger limit.
+    let at_start = |passage_limit: &str| {
+        let (student, out) = (format!("student-{passage_limit}"), format!("run-{passage_limit}"));
+        let mut import = bench.dpr(&["import", "--project", "48", "--pooling", "mean", "--out", &student]);
+        import.args(["--max-question-tokens", "6", "--max-passage-tokens", passage_limit]);
+        succeed(import.arg("--question").arg(fixtures().join("mpnet-tiny")));
+        let more = ["--model", student.as_str(), "--max-steps", "1", "--json"];
+        json(&mut distill(&bench, &out, &more))["at_start"]["cosine"].as_f64().unwrap()
+    };
+    let (same, larger) = (at_start("6"), at_start("64"));
+    assert!((same - larger).abs() < 1e-6, "{same} {larger}");
+}
+
+#[test]
 fn a_killed_distillation_goes_on_as_if_nothing_had_been() {
     for more in [&[][..], &["--dtype", "q4"]] {
         let bench = prepared();

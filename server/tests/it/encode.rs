@@ -150,6 +150,17 @@ fn a_passage_of_a_hundred_thousand_words_is_cut_and_counted() {
 }
 
 #[test]
+fn a_passage_that_may_just_fit_is_not_said_to_be_longer_than_the_limit() {
+    let bench = Bench::new();
+    bench.write("corpus.tsv", format!("id\ttext\ttitle\nlong\t{}\tLong\nshort\ta\tb\n", "a ".repeat(200)));
+    let encode =
+        ["encode", "--model", "model", "--passages", "corpus.tsv", "--device", "cpu", "--out", "vectors"];
+    let said = succeed(&mut bench.dpr(&encode));
+    let line = "as long as the model's 128 tokens, or longer: 1 passage; text beyond 128 tokens is not in the vectors";
+    assert!(said.contains(line), "{said}");
+}
+
+#[test]
 fn bad_corpora_are_refused_with_their_place() {
     let bench = Bench::new();
     let header = "id\ttext\ttitle\n";

@@ -147,6 +147,26 @@ fn rows_that_are_asked_for_alone_are_found_whenever_there_are_any() {
 }
 
 #[test]
+fn rows_beyond_the_index_are_ignored() {
+    let vectors = random_rows(300, 16);
+    let question = embedding(&random_rows(1, 16));
+    each(&vectors, 16, |engine, index| {
+        for first in [0, 280, 299, 300, 499] {
+            let (mut more, mut within) = (RowSet::none(500), RowSet::none(300));
+            for row in first..500 {
+                assert_eq!((more.insert(row), within.insert(row)), (true, row < 300));
+            }
+            for k in [1, 25, 300, 1000] {
+                let found = index.index.search_among(&question, k, &more).unwrap();
+                assert_eq!(found.len(), k.min(within.len()), "{}, from {first}, k {k}", engine.name);
+                let expected = index.index.search_among(&question, k, &within).unwrap();
+                assert_eq!(found, expected, "{}, from {first}, k {k}", engine.name);
+            }
+        }
+    });
+}
+
+#[test]
 fn what_cannot_be_asked_is_refused_alike() {
     let vectors = random_rows(300, 16);
     each(&vectors, 16, |engine, index| {

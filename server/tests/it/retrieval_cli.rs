@@ -119,6 +119,11 @@ fn words_need_no_model_and_vectors_do() {
     // The last is equal to all that BM25 did not find: they get the least score.
     let last = ids(&alone).len() - 1;
     assert!(last > 0 && ids(&hybrid)[..last] == ids(&alone)[..last], "without weight vectors change nothing");
+    // More passages than each list has by its depth: all six, and no more.
+    for k in ["2", "6", "7"] {
+        let found = json(search("index", &with_model).args(["hybrid", "--hybrid-depth", "1", "--k", k]));
+        assert_eq!(found["hits"].as_array().unwrap().len(), k.parse::<usize>().unwrap().min(6), "{found}");
+    }
     for weight in ["inf", "-1"] {
         let error = fail(search("index", &with_model).args(["hybrid", "--lambda", weight]));
         assert!(error.contains("is not a weight"), "{error}");
@@ -280,7 +285,7 @@ fn training_data_is_mined_from_words_and_from_vectors() {
     assert!(error.contains("folder") && error.contains("is a directory"), "{error}");
     bench.write("bare.txt", "who walked on the moon?\n");
     let error = fail(mine(&bench, "index", "bare.txt", "x.json").args(dense));
-    assert!(error.contains("lists no answers"), "{error}");
+    assert!(error.contains("lists no answers: give it some, or leave it out"), "{error}");
     assert!(fail(&mut asked("questions.tsv")).contains("is the input"));
     assert_eq!(fs_err::read_to_string(bench.path("questions.tsv")).unwrap(), QUESTIONS);
     bench.write("lima.tsv", "what is the capital of Peru?\t['Lima']\n");

@@ -114,9 +114,14 @@ fn k1_and_b_do_what_they_say() {
     assert_eq!(with(2.0, 0.0), [0, 1]); // repetition counts, length does not
     assert_eq!(with(0.0, 1.0), [0, 1]); // neither counts: equal, so by row
     assert_eq!(with(0.1, 1.0), [1, 0]); // length counts more than repetition
-    for (k1, b) in [(-1.0, 0.4), (f32::NAN, 0.4), (f32::INFINITY, 0.4), (0.9, 1.5), (0.9, f32::NAN)] {
+    // The greatest k1: what shares a word is found all the same.
+    assert_eq!(with(Scoring::MAX_K1, 0.0), [0, 1]);
+    assert_eq!(with(Scoring::MAX_K1, 1.0), [1, 0]);
+    let above = [1_000_001.0, 1e38, f32::MAX, f32::INFINITY, f32::NAN].map(|k1| (k1, 0.4));
+    for (k1, b) in above.into_iter().chain([(-1.0, 0.4), (0.9, 1.5), (0.9, f32::NAN)]) {
         let error = index.search("cat", 3, Scoring::Bm25 { k1, b }).unwrap_err();
         assert!(matches!(error, SparseError::Parameters { .. }), "{error}");
+        assert!(error.to_string().contains("k1 must be between 0 and 1000000 and b"), "{error}");
     }
     assert!(matches!(index.search("cat", 0, Scoring::PAPER), Err(SparseError::K)));
 }

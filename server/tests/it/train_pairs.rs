@@ -432,7 +432,10 @@ fn bad_input_is_named_with_what_to_do() {
     let message = with(|item| item["answers"] = json!([]));
     assert!(message.contains("item 3") && message.contains("no answers"), "{message}");
     let message = with(|item| item["answers"] = json!([" "]));
-    assert!(message.contains("empty after normalisation"), "{message}");
+    assert!(
+        message.contains("bad.json: item 3") && message.contains("empty after normalisation"),
+        "{message}"
+    );
     bench.write("questions.tsv", "who?\t['me']\n");
     let message = fail(&mut train(&bench, "bad", &["--data", "questions.tsv"]));
     assert!(

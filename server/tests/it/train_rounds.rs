@@ -108,13 +108,33 @@ fn a_round_trains_on_other_files_too_and_denoises() {
 }
 
 #[test]
+fn settings_that_the_model_the_device_or_the_data_do_not_fit_are_refused_before_the_first_step() {
+    let bench = prepared();
+    bench.write("empty.json", "[]");
+    let refused = |more: &[&str], expected: &str| {
+        let error = fail(&mut rounds(&bench, "1", "bad", more));
+        assert!(error.contains(expected), "{more:?}: {error}");
+        assert!(!bench.path("bad").exists(), "{more:?}: nothing was begun");
+    };
+    refused(&["--precision", "f16"], "compute.precision is f16");
+    refused(&["--matryoshka", "32"], "sizes must be less than 32");
+    // No more are mined than there are questions.
+    refused(&["--batch-size", "73"], "a batch takes 73 questions, the training data has 72");
+    refused(&["--dev", "empty.json"], "empty.json: no question to measure with");
+    bench.write("train.toml", SETTINGS.replace("[model]\n", "[model]\nencoders = \"shared\"\n"));
+    refused(&[], "model has two encoders");
+    bench.write("train.toml", SETTINGS.replace("max_passage_tokens = 64", "max_passage_tokens = 192"));
+    refused(&[], "model.max_passage_tokens is 192; the encoder takes from 4 to 128");
+}
+
+#[test]
 fn what_a_later_step_would_refuse_is_said_before_the_first() {
     let bench = prepared();
     bench.write("bare.txt", "who signed it?\n");
     for (flag, value, expected) in [
         ("--denoise", "model", "cross-encoder"),
         ("--questions", "nowhere.json", "nowhere.json"),
-        ("--questions", "bare.txt", "lists no answers"),
+        ("--questions", "bare.txt", "lists no answers: give it some, or leave it out"),
         ("--passages", "nowhere.tsv", "nowhere.tsv"),
         ("--dev", "nowhere.json", "nowhere.json"),
         ("--data", "nowhere.json", "nowhere.json"),

@@ -282,6 +282,24 @@ fn a_dry_run_says_what_a_run_takes_and_writes_nothing() {
 }
 
 #[test]
+fn a_model_that_compares_by_distance_is_not_trained_to_compare_otherwise_without_a_note() {
+    let bench = prepared();
+    let mut import = bench.dpr(&["import", "--similarity", "l2", "--out", "distance", "--question"]);
+    succeed(import.arg(fixtures().join("dpr-tiny/question")));
+    let notes = |more: &[&str]| {
+        let mut command = train(&bench, "run", &["--dry-run", "--json"]);
+        json(command.args(more))["notes"].to_string()
+    };
+    let lost = notes(&["--model", "distance"]);
+    assert!(lost.contains("compares by l2, and objective.similarity is dot"), "{lost}");
+    let gained = notes(&["--similarity", "l2"]);
+    assert!(gained.contains("compares by dot, and objective.similarity is l2"), "{gained}");
+    for kept in [notes(&["--model", "distance", "--similarity", "l2"]), notes(&["--similarity", "cosine"])] {
+        assert!(!kept.contains("objective.similarity"), "{kept}");
+    }
+}
+
+#[test]
 fn bad_input_is_named_with_what_to_do() {
     let bench = prepared();
     let whole = squad::items(0..1, 16);

@@ -184,6 +184,9 @@ impl TrainConfig {
         if data.kept_negatives == 0 {
             return bad("data.kept_negatives", "0".into(), "it must be 1 at least");
         }
+        if data.dev_questions == 0 && !data.dev.is_empty() {
+            return bad("data.dev_questions", "0".into(), "it must be 1 at least");
+        }
         match data.negative_counts().total() {
             0 if !data.in_batch => {
                 return bad(
@@ -279,6 +282,18 @@ mod tests {
         config.data.mixed_negatives = Some(NegativeCounts { gold: 1, ..NegativeCounts::default() });
         config.run.batch_size = 1;
         config.check().unwrap();
+    }
+
+    #[test]
+    fn dev_files_of_which_no_question_is_taken_are_refused() {
+        let mut config = TrainConfig::default();
+        config.model.start = "m".into();
+        config.data.train = vec![DataFile { path: "t.json".into(), weight: 1.0 }];
+        config.data.dev_questions = 0;
+        config.check().unwrap();
+        config.data.dev = vec!["d.json".into()];
+        let message = config.check().unwrap_err().to_string();
+        assert_eq!(message, "data.dev_questions is 0; it must be 1 at least");
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! Training items in memory: questions, and a pool that holds each passage once.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::iter::once;
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
@@ -77,6 +81,25 @@ pub struct Item {
     pub hard: Vec<u32>,
     /// Random passages.
     pub random: Vec<u32>,
+    /// The positives of all training items that ask its question, ascending, each once; `None` where no other asks it.
+    pub(super) shared: Option<Arc<[u32]>>,
+}
+
+impl Item {
+    /// Returns the passages that answer the question: its positives, and those of all training items that ask it too.
+    pub(super) fn accepted(&self) -> &[u32] {
+        match &self.shared {
+            Some(shared) => shared,
+            None => &self.positives,
+        }
+    }
+
+    /// Returns its hard or random negatives, without those that are a positive of another item with the question.
+    pub(super) fn unaccepted<'a>(&self, negatives: &'a [u32]) -> Cow<'a, [u32]> {
+        let Some(shared) = &self.shared else { return negatives.into() };
+        let kept = negatives.iter().filter(|passage| shared.binary_search(passage).is_err());
+        kept.copied().collect::<Vec<_>>().into()
+    }
 }
 
 /// Everything a run reads.
@@ -98,7 +121,8 @@ impl TrainingData {
     ///
     /// # Errors
     /// [`TrainError::Item`] for a question without a positive, or without a negative where one is needed;
-    /// [`TrainError::Data`] for a file that cannot be read.
+    /// [`TrainError::NoDevQuestions`] for dev files without an item; [`TrainError::Data`] for a file that cannot be
+    /// read.
     pub fn read(options: &DataOptions, seed: u64) -> Result<Self, TrainError> {
         let mut data = Self::default();
         let counts = options.negative_counts();
@@ -123,10 +147,44 @@ impl TrainingData {
             check(&item, path, number, None)?;
             data.dev.push(item);
         }
-        let questions: HashSet<String> = data.items().map(|item| plain(&item.question)).collect();
-        data.overlap = data.dev.iter().filter(|item| questions.contains(&plain(&item.question))).count();
+        if data.dev.is_empty() && !options.dev.is_empty() {
+            let reason = "they hold no items".to_owned();
+            return Err(TrainError::NoDevQuestions { files: options.dev.clone(), reason });
+        }
+        let questions = data.share_questions();
+        data.overlap = data.dev.iter().filter(|item| questions.contains_key(&plain(&item.question))).count();
         data.pool.close();
         Ok(data)
+    }
+
+    /// Gives the training items whose question others ask too the positives of all of these. Returns the first item of
+    /// each question.
+    fn share_questions(&mut self) -> HashMap<String, usize> {
+        let mut questions = HashMap::new();
+        // The other items of a question, by its first.
+        let mut repeated: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (number, item) in self.items().enumerate() {
+            match questions.entry(plain(&item.question)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(number);
+                }
+                Entry::Occupied(entry) => repeated.entry(*entry.get()).or_default().push(number),
+            }
+        }
+        if repeated.is_empty() {
+            return questions;
+        }
+        let mut items: Vec<&mut Item> = self.train.0.iter_mut().flat_map(|set| &mut set.items).collect();
+        for (first, others) in repeated {
+            let numbers = || once(first).chain(others.iter().copied());
+            let of_all = numbers().flat_map(|number| items[number].positives.iter().copied());
+            let mut positives: Vec<u32> = of_all.collect();
+            positives.sort_unstable();
+            positives.dedup();
+            let shared: Arc<[u32]> = positives.into();
+            numbers().for_each(|number| items[number].shared = Some(Arc::clone(&shared)));
+        }
+        questions
     }
 
     /// Returns an item whose passages are in the pool, with at most so many hard and random negatives.
@@ -140,6 +198,7 @@ impl TrainingData {
             positives: add(raw.positive_ctxs, usize::MAX),
             hard: add(raw.hard_negative_ctxs, hard),
             random: add(raw.negative_ctxs, random),
+            shared: None,
         }
     }
 
@@ -261,6 +320,20 @@ mod tests {
     }
 
     #[test]
+    fn dev_files_without_an_item_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let dev = ["a", "b"].map(|name| file(dir.path(), name, 0, false)).to_vec();
+        let options = DataOptions { dev: dev.clone(), ..DataOptions::default() };
+        let error = TrainingData::read(&options, 1).unwrap_err().to_string();
+        assert!(dev.iter().all(|path| error.contains(path.to_str().unwrap())), "{error}");
+        assert!(error.contains("no question to measure with: they hold no items"), "{error}");
+        // One file with an item is enough.
+        let dev = vec![dev[0].clone(), file(dir.path(), "c", 1, false)];
+        let options = DataOptions { dev, ..DataOptions::default() };
+        assert_eq!(TrainingData::read(&options, 1).unwrap().dev.len(), 1);
+    }
+
+    #[test]
     fn an_item_needs_negatives_of_the_kinds_that_are_asked_for() {
         let dir = tempfile::tempdir().unwrap();
         let path = file(dir.path(), "a", 3, true);
@@ -312,6 +385,7 @@ mod tests {
             positives: vec![0],
             hard: vec![1],
             random: Vec::new(),
+            shared: None,
         };
         let digest = |train: &[&str], dev: &[&str]| {
             let items = train.iter().map(item).collect();

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;
 use super::options::Precision;
+use super::start::check_limits;
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR, WebFormat};
 
 /// The device that training runs on.
@@ -386,12 +387,7 @@ impl DualEncoder {
         device: &TrainDevice,
     ) -> Result<Self, TrainError> {
         let manifest = model.manifest();
-        let shared = match sharing {
-            Sharing::Keep => manifest.shared,
-            Sharing::Separate => false,
-            Sharing::Shared if manifest.shared => true,
-            Sharing::Shared => return Err(TrainError::TwoEncoders { model: model.path().into() }),
-        };
+        let shared = sharing.is_shared(model)?;
         let max_question_tokens = max_question_tokens.unwrap_or(manifest.max_question_tokens);
         let max_passage_tokens = max_passage_tokens.unwrap_or(manifest.max_passage_tokens);
         let question_dir = model.path().join(QUESTION_DIR);
@@ -405,17 +401,8 @@ impl DualEncoder {
             encoders.push(TrainedEncoder::load(&passage_dir, max_passage_tokens, device)?);
         }
         let dual = Self { encoders, max_question_tokens, max_passage_tokens };
-        let limits = [
-            ("model.max_question_tokens", max_question_tokens, dual.question()),
-            ("model.max_passage_tokens", max_passage_tokens, dual.passage()),
-        ];
-        for (setting, got, encoder) in limits {
-            let most = encoder.config.position_limit();
-            if !(4..=most).contains(&got) {
-                let expected = format!("the encoder takes from 4 to {most} tokens");
-                return Err(TrainError::Setting { setting, got: got.to_string(), expected });
-            }
-        }
+        let limits = [max_question_tokens, max_passage_tokens];
+        check_limits(limits, [&dual.question().config, &dual.passage().config])?;
         Ok(dual)
     }
 

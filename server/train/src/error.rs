@@ -121,6 +121,17 @@ pub enum TrainError {
         /// Advice for the user.
         fix: &'static str,
     },
+    /// Dev files without a question to measure with.
+    #[error(
+        "{}: no question to measure with: {reason}; give other dev files, or leave them out",
+        joined(files)
+    )]
+    NoDevQuestions {
+        /// The dev files.
+        files: Vec<PathBuf>,
+        /// The reason why none of their questions is taken.
+        reason: String,
+    },
     /// A training file that readers and rerankers are not trained on.
     #[error(
         "{} is of the format {found}, and questions with passages are read from SQuAD json, DPR training json and DPR's \
@@ -246,4 +257,9 @@ pub enum TrainError {
     /// A file cannot be read or written; the message names it.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// Returns paths with commas between.
+fn joined(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }

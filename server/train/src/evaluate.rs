@@ -274,6 +274,7 @@ mod tests {
             positives: vec![number as u32],
             hard: hard.to_vec(),
             random: random.to_vec(),
+            shared: None,
         };
         let items: Vec<Item> = items.iter().enumerate().map(item).collect();
         let mut config = TrainConfig::default();

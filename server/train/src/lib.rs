@@ -67,6 +67,7 @@ mod run_dir;
 mod sampler;
 mod scores;
 mod spread;
+mod start;
 mod step;
 mod task;
 mod tensor_file;
@@ -95,7 +96,7 @@ pub use pair::{
     PairBatch, PairConfig, PairDataOptions, PairKind, PairModel, PairModelOptions, PairObjective,
     PairPrepared, PairTask, RankLoss, Ranking, pair_dry_run, reader_step, reranker_step, train_pairs,
 };
-pub use prepare::{DryRun, Prepared, dry_run, peak_memory};
+pub use prepare::{DryRun, Prepared, check_before_mining, dry_run, peak_memory};
 pub use retrieval_task::train;
 pub use run_dir::{DevMetric, Metric, RunDir, SkippedMetric, StepMetric};
 pub use sampler::Sampler;

@@ -87,7 +87,8 @@ impl Columns {
     }
 }
 
-/// Returns the passages that answer each question: its own positives, and those of items with the same question.
+/// Returns the passages that answer each question: its own positives, and those of other items with the same question,
+/// of training items also where those are in no batch with it.
 fn accepted(items: &[&Item]) -> Vec<Vec<u64>> {
     let mut same: HashMap<String, Vec<usize>> = HashMap::new();
     for (number, item) in items.iter().enumerate() {
@@ -96,7 +97,7 @@ fn accepted(items: &[&Item]) -> Vec<Vec<u64>> {
     let mut accepted = vec![Vec::new(); items.len()];
     for numbers in same.values() {
         let positives: Vec<u64> =
-            numbers.iter().flat_map(|number| &items[*number].positives).map(|p| u64::from(*p)).collect();
+            numbers.iter().flat_map(|number| items[*number].accepted()).map(|p| u64::from(*p)).collect();
         numbers.iter().for_each(|number| accepted[*number].clone_from(&positives));
     }
     accepted
@@ -104,6 +105,8 @@ fn accepted(items: &[&Item]) -> Vec<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use dpr_data::TrainingContext;
 
     use super::*;
@@ -118,7 +121,8 @@ mod tests {
 
     fn item(question: &str, answer: &str, positives: &[u32]) -> Item {
         let (question, answers) = (question.to_owned(), vec![answer.to_owned()]);
-        Item { question, answers, positives: positives.to_vec(), hard: Vec::new(), random: Vec::new() }
+        let (positives, hard, random) = (positives.to_vec(), Vec::new(), Vec::new());
+        Item { question, answers, positives, hard, random, shared: None }
     }
 
     fn options(change: impl Fn(&mut DataOptions)) -> DataOptions {
@@ -134,6 +138,16 @@ mod tests {
         let items: Vec<&Item> = items.iter().collect();
         let columns = Columns::new([0, 1, 2].map(|passage| (passage, Vec::new())).into_iter());
         assert_eq!(columns.masked(&items, &pool, &DataOptions::default()), [(0, 2), (2, 0)]);
+    }
+
+    #[test]
+    fn the_positives_of_a_question_s_other_items_are_masked_in_batches_without_these() {
+        let pool = pool(&["one", "two", "three"]);
+        let mut items = [item("who", "x", &[0]), item("where", "x", &[1])];
+        items[0].shared = Some(Arc::from([0, 1, 2]));
+        let items: Vec<&Item> = items.iter().collect();
+        let columns = Columns::new([(0, vec![2]), (1, vec![])].into_iter());
+        assert_eq!(columns.masked(&items, &pool, &DataOptions::default()), [(0, 1), (0, 2)]);
     }
 
     #[test]

@@ -4,10 +4,9 @@
 
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use dpr_core::Similarity;
+use dpr_core::{EncoderConfig, Similarity};
 use serde::{Deserialize, Serialize};
 
-use super::encoders::DualEncoder;
 use super::error::TrainError;
 
 /// The number that is added to a masked score: far below any score, and finite, since WGSL may assume that there are
@@ -125,22 +124,23 @@ impl Objective {
         Ok(())
     }
 
-    /// Refuses nested vectors that are not shorter than those of `model`, or that it cannot be cut to.
+    /// Refuses nested vectors that are not shorter than those of a model with these encoders, of questions and of
+    /// passages, or that it cannot be cut to.
     ///
     /// # Errors
     /// [`TrainError::Setting`] likewise.
-    pub(super) fn check_sizes(&self, model: &DualEncoder) -> Result<(), TrainError> {
+    pub(super) fn check_sizes(&self, encoders: [&EncoderConfig; 2]) -> Result<(), TrainError> {
         let Some(longest) = self.matryoshka.first() else { return Ok(()) };
         let bad = |expected: String| {
             let got = format!("{:?}", self.matryoshka);
             Err(TrainError::Setting { setting: "objective.matryoshka", got, expected })
         };
-        if model.encoders.iter().any(|encoder| encoder.config.projection_dim > 0) {
+        if encoders.iter().any(|encoder| encoder.projection_dim > 0) {
             return bad(
                 "the model has a projection, whose vectors cannot be cut: import it without one".into()
             );
         }
-        let dim = model.question().dim();
+        let dim = encoders[0].dim();
         if *longest >= dim {
             return bad(format!("sizes must be less than {dim}, that of the model's vectors"));
         }

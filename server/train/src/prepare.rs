@@ -12,6 +12,7 @@ use super::epochs::Steps;
 use super::error::TrainError;
 use super::optimiser::OptimiserOptions;
 use super::sampler::Sampler;
+use super::start::{check_start, similarity_note};
 use super::step::{StepNoise, step};
 use dpr_encode::model::ModelDir;
 
@@ -45,10 +46,10 @@ impl Prepared {
         let Steps { per_epoch: steps_per_epoch, all: steps } = Steps::of(data.train.seen(), &config.run)?;
 
         let dir = ModelDir::open(&config.model.start)?;
+        check_start(config, &dir)?;
         let options = &config.model;
         let limits = (options.max_question_tokens, options.max_passage_tokens);
         let mut model = DualEncoder::load(&dir, options.encoders, limits.0, limits.1, device)?;
-        config.objective.check_sizes(&model)?;
         for (number, encoder) in model.encoders.iter_mut().enumerate() {
             if options.weights == Weights::Random {
                 encoder.randomise(config.run.seed.wrapping_add(number as u64), device);
@@ -61,6 +62,7 @@ impl Prepared {
         let origin = sha256_hex(format!("{} {fingerprint}", data.sha256()).as_bytes());
         let mut prepared = Self { data, model, name, origin, steps_per_epoch, steps, notes: Vec::new() };
         prepared.notes = prepared.notes(config);
+        prepared.notes.extend(similarity_note(config, dir.manifest()));
         Ok(prepared)
     }
 
@@ -74,6 +76,23 @@ impl Prepared {
         }
         notes
     }
+}
+
+/// Refuses what [`Prepared::new`] would refuse of the device, the model and the files that `config` names, before there
+/// is the training file that is mined for at most `mined` questions. No weights are read.
+///
+/// # Errors
+/// [`TrainError`] as from [`Prepared::new`]; [`TrainConfig::check`] is for the settings by themselves.
+pub fn check_before_mining(
+    config: &TrainConfig,
+    mined: usize,
+    device: &TrainDevice,
+) -> Result<(), TrainError> {
+    device.check(config.compute.precision)?;
+    check_start(config, &ModelDir::open(&config.model.start)?)?;
+    let data = TrainingData::read(&config.data, config.run.seed)?;
+    Steps::of(data.train.seen() + mined, &config.run)?;
+    Ok(())
 }
 
 /// Returns the notes that runs of all kinds have: about dev questions that are trained on, and a warm-up that does not

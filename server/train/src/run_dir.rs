@@ -1,5 +1,6 @@
 //! Run directory: `config.toml`, `metrics.jsonl`, the curves, `checkpoints/` and the best model.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -157,6 +158,10 @@ impl RunDir {
         match DirLock::acquire(path)? {
             Some(lock) => {
                 dpr_files::atomic::remove_unfinished(path)?;
+                let checkpoints = path.join(CHECKPOINTS);
+                if checkpoints.is_dir() {
+                    dpr_files::atomic::remove_unfinished(&checkpoints)?;
+                }
                 Ok(Self { path: path.into(), metrics: Vec::new(), _lock: lock })
             }
             None => Err(TrainError::InUse { dir: path.into() }),
@@ -298,14 +303,20 @@ fn difference(begun: &str, now: &str) -> String {
     })
 }
 
-/// Returns the lines of a configuration that set something, with the section and the name that each sets.
+/// Returns the lines of a configuration that set something, with the section and the name that each sets. Sections of
+/// one name, as those of several training files, are told apart by their number.
 fn settings(text: &str) -> Vec<(String, String)> {
-    let mut section = "";
+    let mut sections: HashMap<&str, usize> = HashMap::new();
+    let (mut section, mut number) = ("", 0);
     let mut settings = Vec::new();
     for line in text.lines() {
         match line.split_once(" = ") {
-            Some((name, _)) => settings.push((format!("{section} {name}"), line.to_owned())),
-            None if line.starts_with('[') => section = line,
+            Some((name, _)) => settings.push((format!("{section} {number} {name}"), line.to_owned())),
+            None if line.starts_with('[') => {
+                let seen = sections.entry(line).or_default();
+                (section, number) = (line, *seen);
+                *seen += 1;
+            }
             None => {}
         }
     }
@@ -323,6 +334,7 @@ fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::{DataFile, TrainConfig};
     use super::*;
 
     #[test]
@@ -335,6 +347,44 @@ mod tests {
         assert_eq!(difference(plain, q4), "without dtype, not dtype = \"q4\"");
         assert_eq!(difference(q4, plain), "dtype = \"q4\", not without it");
         assert_eq!(difference(q4, q8), "dtype = \"q4\", not dtype = \"q8\"");
+    }
+
+    #[test]
+    fn the_setting_that_differs_is_named_where_there_are_several_training_files() {
+        let of = |files: &[(&str, f64)], seed: u64| {
+            let mut config = TrainConfig::default();
+            let file = |(path, weight): &(&str, f64)| DataFile { path: PathBuf::from(path), weight: *weight };
+            config.data.train = files.iter().map(file).collect();
+            config.run.seed = seed;
+            config.to_toml().unwrap()
+        };
+        let begun = of(&[("a.json", 1.0), ("b.json", 1.0)], 1);
+        let differs = |files: &[(&str, f64)], seed: u64| difference(&begun, &of(files, seed));
+        assert_eq!(differs(&[("a.json", 1.0), ("b.json", 1.0)], 2), "seed = 1, not seed = 2");
+        assert_eq!(
+            differs(&[("a.json", 1.0), ("c.json", 1.0)], 1),
+            "path = \"b.json\", not path = \"c.json\""
+        );
+        assert_eq!(differs(&[("a.json", 1.0), ("b.json", 0.5)], 1), "weight = 1.0, not weight = 0.5");
+        assert_eq!(differs(&[("a.json", 1.0)], 1), "path = \"b.json\", not without it");
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_removed_when_a_run_goes_on() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("run");
+        let config = TrainConfig::default();
+        drop(RunDir::begin(&path, &config).unwrap());
+        let whole = path.join(CHECKPOINTS).join("step-0000005");
+        let unfinished = format!("{}x", dpr_files::atomic::STAGING_PREFIX);
+        let left = [&path, &path.join(CHECKPOINTS)].map(|dir| dir.join(&unfinished));
+        for dir in left.iter().chain([&whole]) {
+            fs_err::create_dir_all(dir).unwrap();
+            fs_err::write(dir.join("state.json"), "{}").unwrap();
+        }
+        drop(RunDir::resume(&path, &config).unwrap());
+        assert!(left.iter().all(|dir| !dir.exists()), "{left:?}");
+        assert!(whole.join("state.json").exists(), "a whole checkpoint stays");
     }
 
     #[test]

@@ -118,6 +118,7 @@ impl<'a> Sampler<'a> {
 
 /// Draws the negatives that an item brings, as many of each kind as `counts` says: hard ones, random ones, and
 /// positives of other items, which are drawn from `all` of them. Without `shuffle` hard and random ones are the first.
+/// None is a positive of another item with the same question.
 pub(super) fn negatives<'a>(
     item: &Item,
     (all, other): (usize, &dyn Fn(usize) -> Option<&'a Item>),
@@ -134,10 +135,11 @@ pub(super) fn negatives<'a>(
         from.truncate(count);
         from
     };
-    let mut negatives = match item.hard.is_empty() {
+    let (hard_ones, random_ones) = (item.unaccepted(&item.hard), item.unaccepted(&item.random));
+    let mut negatives = match hard_ones.is_empty() {
         // Random ones in the place of hard ones.
-        true => drawn(&item.random, hard + of_random),
-        false => [drawn(&item.hard, hard), drawn(&item.random, of_random)].concat(),
+        true => drawn(&random_ones, hard + of_random),
+        false => [drawn(&hard_ones, hard), drawn(&random_ones, of_random)].concat(),
     };
     negatives.extend(positives_of_others(item, (all, other), gold, random));
     negatives
@@ -156,7 +158,60 @@ fn positives_of_others<'a>(
             break;
         }
         let first = other(random.below(all)).and_then(|other| other.positives.first());
-        drawn.extend(first.filter(|first| !item.positives.contains(first) && !drawn.contains(*first)));
+        drawn.extend(first.filter(|first| !item.accepted().contains(first) && !drawn.contains(*first)));
     }
     drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use dpr_data::{TrainingContext, TrainingItem};
+
+    use super::super::config::DataFile;
+    use super::*;
+
+    /// The questions of each file.
+    const QUESTIONS: usize = 40;
+
+    /// Reads two files with the same questions, each with another positive, whose first hard negative is the positive
+    /// of the other file.
+    fn of_two_files(dir: &Path) -> (TrainingData, DataOptions) {
+        let context = |text: String| TrainingContext { text, ..TrainingContext::default() };
+        let file = |name: &str, other: &str| {
+            let item = |number: usize| TrainingItem {
+                question: format!("Which {number}?"),
+                positive_ctxs: vec![context(format!("right {name} {number}"))],
+                hard_negative_ctxs: vec![
+                    context(format!("right {other} {number}")),
+                    context(format!("hard {name} {number}")),
+                ],
+                ..TrainingItem::default()
+            };
+            let path = dir.join(name);
+            let items: Vec<_> = (0..QUESTIONS).map(item).collect();
+            std::fs::write(&path, serde_json::to_string(&items).unwrap()).unwrap();
+            DataFile { path, weight: 1.0 }
+        };
+        let options = DataOptions { train: vec![file("a", "b"), file("b", "a")], ..DataOptions::default() };
+        (TrainingData::read(&options, 1).unwrap(), options)
+    }
+
+    #[test]
+    fn a_question_of_two_files_has_no_positive_of_either_as_its_negative() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, _) = of_two_files(dir.path());
+        // All that may be drawn: the second hard negative, and the positives of the other questions.
+        let all = 2 * QUESTIONS;
+        let counts = NegativeCounts { hard: 2, random: 0, gold: all - 2 };
+        for number in 0..all {
+            let item = data.item(number).unwrap();
+            let mut random = SplitMix::keyed(&[1, number as u64]);
+            let drawn = negatives(item, (all, &|other| data.item(other)), counts, true, &mut random);
+            assert!(drawn.iter().all(|passage| !item.accepted().contains(passage)), "{number}: {drawn:?}");
+            assert_eq!((item.accepted().len(), drawn[0]), (2, item.hard[1]));
+            assert!(drawn.len() > all / 2, "{number}: {drawn:?}");
+        }
+    }
 }

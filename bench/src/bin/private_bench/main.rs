@@ -115,8 +115,8 @@ impl Transport for Direct<'_> {
         else {
             return Ok(self.tables.json().to_vec());
         };
-        let file = self.tables.public_files().find(|file| file.1 == name);
-        Ok(fs_err::read(file.ok_or("no such file")?.0)?)
+        let file = self.tables.public_contents().find(|file| file.1 == name);
+        Ok(file.ok_or("no such file")?.0.bytes().to_vec())
     }
 
     fn post(&mut self, path: &str, message: &[u8], _: u64) -> Result<Vec<u8>, TransportError> {

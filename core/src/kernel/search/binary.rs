@@ -75,22 +75,23 @@ fn hadamard(values: &mut [f32]) {
     if values.len() < LANES * LANES {
         return transform(values, |a, b| (a + b, a - b));
     }
-    let sum_and_difference = |a: [f32; LANES], b: [f32; LANES]| {
-        (std::array::from_fn(|at| a[at] + b[at]), std::array::from_fn(|at| a[at] - b[at]))
-    };
-    // The first stages combine neighbours: of the transposed numbers these are whole vectors.
-    for rows in values.as_chunks_mut::<LANES>().0.as_chunks_mut::<LANES>().0 {
-        let mut columns = transposed(rows);
-        transform(&mut columns, sum_and_difference);
-        *rows = transposed(&columns);
+    let lanes = values.as_chunks_mut::<LANES>().0;
+    // The first stages combine numbers of one vector, the others whole vectors.
+    for lanes in &mut *lanes {
+        *lanes = within::<4>(within::<2>(within::<1>(*lanes)));
     }
-    transform(values.as_chunks_mut::<LANES>().0, sum_and_difference);
+    transform(lanes, |a, b| {
+        (std::array::from_fn(|at| a[at] + b[at]), std::array::from_fn(|at| a[at] - b[at]))
+    });
 }
 
-/// Returns the columns of `rows` as rows.
+/// Returns the sums and differences of numbers that are `HALF` places from each other, a stage of a transform.
 #[inline(always)]
-fn transposed(rows: &[[f32; LANES]; LANES]) -> [[f32; LANES]; LANES] {
-    std::array::from_fn(|column| std::array::from_fn(|row| rows[row][column]))
+fn within<const HALF: usize>(lanes: [f32; LANES]) -> [f32; LANES] {
+    std::array::from_fn(|at| match at & HALF {
+        0 => lanes[at] + lanes[at | HALF],
+        _ => lanes[at ^ HALF] - lanes[at],
+    })
 }
 
 /// Replaces numbers, or vectors of them, a power of two, by their sums and differences in each stage of a transform.

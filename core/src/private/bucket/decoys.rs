@@ -112,12 +112,29 @@ impl Centroids {
     /// was drawn by HMAC-SHA256 of the home. So the same home gives the same buckets for as long as the key is kept, and
     /// asking again tells nothing more.
     ///
+    /// Groups have no bucket in common: one that has is drawn again. With one probe each decoy is drawn evenly among all
+    /// other buckets, and no bucket of a set is likelier to be the home, where all homes are equally likely. With more
+    /// probes a group is drawn evenly among those that overlap none before it, of which a home whose group overlaps many
+    /// others has fewer: it draws each of them more often, so that the group of a set that overlaps more groups is the
+    /// likelier one to be real. `dpr eval privacy` measures by how much.
+    ///
     /// What is hashed does not contain the number of decoys, so the decoys of a small number are mostly among those of a
     /// larger one: a host that sees the fetches of both cannot single out the real group as what they have in common.
     ///
     /// # Panics
     /// When `home` is not below [`Centroids::len`].
     pub fn fetched(&self, home: usize, plan: Plan, key: &DeviceKey) -> Vec<usize> {
+        let mut fetched = self.drawn(home, plan, key);
+        fetched.sort_unstable();
+        fetched
+    }
+
+    /// Returns the buckets of [`Centroids::fetched`], group after group, those that are probed first. The order tells
+    /// the home: it is for measurements.
+    ///
+    /// # Panics
+    /// When `home` is not below [`Centroids::len`].
+    pub fn drawn(&self, home: usize, plan: Plan, key: &DeviceKey) -> Vec<usize> {
         let mut taken = vec![false; self.len()];
         let mut fetched = Vec::with_capacity(plan.fetched());
         let mut take = |group: Vec<usize>, taken: &mut Vec<bool>| {
@@ -137,7 +154,6 @@ impl Centroids {
             });
             take(group, &mut taken);
         }
-        fetched.sort_unstable();
         fetched
     }
 
@@ -186,7 +202,10 @@ mod tests {
                 assert!(fetched.is_sorted_by(|a, b| a < b), "{fetched:?}");
                 let probed = centroids.probed(home, plan);
                 assert_eq!((probed[0], probed.len()), (home, probes));
-                assert!(probed.iter().all(|bucket| fetched.contains(bucket)));
+                let mut drawn = centroids.drawn(home, plan, &key(1));
+                assert_eq!(drawn[..probes], probed);
+                drawn.sort_unstable();
+                assert_eq!(drawn, fetched);
             }
         }
     }
@@ -235,7 +254,7 @@ mod tests {
                 of.iter().for_each(|bucket| counts[*bucket] += 1.0 / of.len() as f64);
             }
         }
-        // 4,000 draws of 40 buckets; groups that overlap with many others are drawn a little less.
+        // 4,000 draws of 40 buckets; groups that overlap many others are drawn a little less.
         assert!(counts.iter().all(|count| (60.0..140.0).contains(count)), "{counts:?}");
     }
 

@@ -314,6 +314,13 @@ mod tests {
         // 0.00703 in units of a cosine, for rows of length 40 where the amplitude is for rows of that length.
         let noise = RankShape::new(1, 64, 1024).unwrap().noise(40.0) / ROW_NORM;
         assert!((noise - 0.00703).abs() < 2e-5, "{noise}");
+        // `Public` rounds decoded scores to whole numbers: the power of ten above the noise for all rows that are taken.
+        for set in [1, 2] {
+            for row_norm in [0.0, 1.0, 20.0, 40.0, ROW_NORM] {
+                let noise = RankShape::new(set, 64, 1024).unwrap().noise(row_norm);
+                assert_eq!(noise.log10().ceil(), 0.0, "set {set}, rows of length {row_norm}: {noise}");
+            }
+        }
         for (columns, margin) in [(65_536, 10.5), (131_072, 9.4), (262_144, 10.5), (524_288, 9.4)] {
             let found = FetchShape::new(16, columns, 1000).unwrap().margin(74.0 * (columns as f64).sqrt());
             assert!((found - margin).abs() < 0.1, "{columns}: {found}");

@@ -89,7 +89,8 @@ pub struct Chosen {
 /// The place of a passage that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
-    /// About the inner product of the question's and the passage's vector, rounded to the power of ten above its noise.
+    /// About the inner product of the question's and the passage's vector: of a decoded score that was rounded to a
+    /// whole number, and rounded to the power of ten above the noise that the manifest names.
     pub score: f32,
     /// Which of [`Found::columns`] holds it.
     pub column: usize,
@@ -190,18 +191,19 @@ impl Public {
             Ok((changes, scores)) => (changes, Ok(scores)),
             Err(error) => (0, Err(error)),
         };
-        Ranking { projected, fetch, scores, changes }
+        Ranking { projected, fetch, scores, changes: changes.max(self.delta.changes) }
     }
 
     /// Returns the message that asks for the columns of the best passages, of those that the delta known here leaves and
-    /// adds. There is one of the same length for any answer.
+    /// adds, where [`Ranking::changes`] is above 0. There is one of the same length for any answer.
     ///
     /// # Errors
     /// Never but for columns that the tables do not have.
     pub fn choose(&self, ranking: Ranking) -> Result<(Vec<u8>, Chosen), SearchError> {
-        let Ranking { projected, fetch, scores, .. } = ranking;
-        let best =
-            scores.map_err(SearchError::from).map(|scores| self.best(&scores, fetch.len(), &projected));
+        let Ranking { projected, fetch, scores, changes } = ranking;
+        let best = scores
+            .map_err(SearchError::from)
+            .map(|scores| self.best(&scores, fetch.len(), &projected, changes > 0));
         let (columns, places, wrong) = match best.and_then(|best| self.places(&best, &projected)) {
             Ok((columns, places)) => (columns, places, None),
             Err(error) => (Vec::new(), Vec::new(), Some(error)),
@@ -256,13 +258,18 @@ impl Public {
         HEAD + k * self.tables.fetch.answer_bytes()
     }
 
-    /// Returns the `k` best of the passages that are still there and those that were added, best first.
-    fn best(&self, scores: &[f32], k: usize, projected: &Projected) -> Vec<(At, f32)> {
-        let mut removed = self.delta.removed.iter().copied().peekable();
+    /// Returns the `k` best of the passages that are still there and those that were added, best first. Where nothing
+    /// `has_changed`, a delta that another search took in since the ranking is left out: who asked may take no changes.
+    fn best(&self, scores: &[f32], k: usize, projected: &Projected, has_changed: bool) -> Vec<(At, f32)> {
+        let (removed, codes) = match has_changed {
+            true => (self.delta.removed.as_slice(), self.delta.codes.as_slice()),
+            false => Default::default(),
+        };
+        let mut removed = removed.iter().copied().peekable();
         let is_there = |position: &usize| removed.next_if(|next| *next as usize == *position).is_none();
         let in_tables =
             (0..scores.len()).filter(is_there).map(|position| (At::Tables(position), scores[position]));
-        let codes = self.delta.codes.chunks_exact(self.tables.rank.dims()).enumerate();
+        let codes = codes.chunks_exact(self.tables.rank.dims()).enumerate();
         let added = codes.map(|(line, code)| (At::Delta(line), projected.score(code)));
         best(in_tables.chain(added).collect(), k)
     }
@@ -293,15 +300,18 @@ impl Public {
                 (Some((column, line)), _) => (columns.iter().position(|known| *known == column), line),
                 (None, At::Delta(line) | At::Tables(line)) => (None, *line),
             };
-            let score = self.rounded(projected.inner_product(*score));
+            let score = self.rounded(projected, *score);
             Place { score, column: column.unwrap_or(columns.len()), line }
         });
         let places = places.collect();
         Ok((columns, places))
     }
 
-    /// Returns a score without the digits that are noise.
-    fn rounded(&self, score: f32) -> f32 {
+    /// Returns the inner product for a decoded score without the digits that are noise. The decoded score is rounded to
+    /// a whole number first, the power of ten above [`RankShape::noise`](super::RankShape::noise) for every set and row
+    /// norm, so that the server's number for the noise cannot make it carry the error that was decoded with it.
+    fn rounded(&self, projected: &Projected, decoded: f32) -> f32 {
+        let score = projected.inner_product(decoded.round_ties_even());
         let noise = self.tables.manifest.rank.noise.abs().max(1e-9);
         let step = 10f64.powf(noise.log10().ceil());
         ((f64::from(score) / step).round() * step) as f32
@@ -309,7 +319,8 @@ impl Public {
 }
 
 impl Ranking {
-    /// Returns the number of changes of the index since the tables were made of it; 0 after a wrong answer.
+    /// Returns the number of changes of the index since the tables were made of it: those that the answer tells, none
+    /// where it is wrong, or those of the delta that was known, whichever are more.
     pub fn changes(&self) -> u64 {
         self.changes
     }

@@ -50,7 +50,8 @@ pub struct Encoded {
     pub rows: usize,
     /// Tokens of these rows, special ones included.
     pub tokens: usize,
-    /// Rows that fill the encoder's limit of tokens: text beyond the limit is not in their vectors.
+    /// Rows that fill the encoder's limit of tokens: they are as long as it, or longer, and text beyond the limit is not
+    /// in their vectors.
     pub truncated: usize,
 }
 

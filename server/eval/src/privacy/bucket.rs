@@ -7,6 +7,7 @@ use dpr_files::lock;
 use dpr_private::site::BucketSite;
 
 use super::PrivacyError;
+use super::groups::GroupGuess;
 use super::linear::Views;
 use super::modes::{Found, Mode, Noise};
 use super::questions::EncodedQuestion;
@@ -47,7 +48,7 @@ impl Mode for Bucket {
             let buckets = site.buckets().files.len();
             let view = |(at, question): (usize, &EncodedQuestion)| {
                 let key = match noise {
-                    Noise::Drawn(seed) => drawn(seed, at as u64),
+                    Noise::Drawn(seed) => device(seed, at as u64),
                     Noise::None | Noise::Device => self.key.clone(),
                 };
                 let (probed, fetched) = site.chosen(question.vector.as_slice(), &key)?;
@@ -79,10 +80,15 @@ impl Mode for Bucket {
             }))
         })
     }
+
+    fn groups(&self) -> Option<GroupGuess> {
+        let (centroids, plan) = self.with(|site| (site.centroids().clone(), site.plan()));
+        Some(GroupGuess::of(&centroids, plan))
+    }
 }
 
 /// Returns the key of some device.
-fn drawn(seed: u64, question: u64) -> DeviceKey {
+pub(super) fn device(seed: u64, question: u64) -> DeviceKey {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
     key[8..16].copy_from_slice(&question.to_le_bytes());

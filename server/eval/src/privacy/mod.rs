@@ -10,9 +10,10 @@
 //! | sequence decoder | the same, and the order of the pieces | pieces named, questions written exactly |
 //! | nearest known question | noiseless views of public questions, the one asked among them | it is the nearest |
 //! | topic | views and topics, which are clusters of the passages | the topic named |
+//! | groups of buckets | nothing; it weighs the groups of a fetched set by their overlaps | the real group named |
 //!
-//! The measures are those of [`Named`] and [`Decoded`]. A mode that hides everything leaves them where the
-//! [`Random`] mode does; [`Plain`] shows that the attackers work.
+//! The measures are those of [`Named`], [`Decoded`] and [`GroupGuess`]. A mode that hides everything leaves them where
+//! the [`Random`] mode does; [`Plain`] shows that the attackers work.
 
 mod adam;
 mod attack;
@@ -20,6 +21,7 @@ mod bucket;
 mod clusters;
 mod decoder;
 mod error;
+mod groups;
 mod linear;
 mod modes;
 mod network;
@@ -32,6 +34,7 @@ pub use attack::{Attacked, Attackers, attack};
 pub use bucket::Bucket;
 pub use decoder::DecoderOptions;
 pub use error::PrivacyError;
+pub use groups::GroupGuess;
 pub use linear::Views;
 pub use modes::{Blurred, Found, Mode, Noise, Plain, Random};
 pub use network::NetworkOptions;

@@ -12,6 +12,7 @@ use dpr_index::private::candidates;
 use dpr_index::search::{Backend, Hit, SearchError};
 
 use super::PrivacyError;
+use super::groups::GroupGuess;
 use super::linear::Views;
 use super::questions::EncodedQuestion;
 
@@ -58,6 +59,11 @@ pub trait Mode: Sync {
     /// # Errors
     /// [`PrivacyError`] when the search fails.
     fn search(&self, question: &EncodedQuestion, k: usize) -> Result<Option<Found>, PrivacyError>;
+
+    /// Returns how often the real group is named among those that are fetched; `None` for a mode without groups.
+    fn groups(&self) -> Option<GroupGuess> {
+        None
+    }
 }
 
 fn bytes_of(hits: &[Hit]) -> usize {

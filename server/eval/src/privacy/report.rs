@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::attack::Attacked;
+use super::groups::GroupGuess;
 use super::pieces::Named;
 use super::recall::Searched;
 use crate::plot::{PlotError, Series, series_svg};
@@ -19,6 +20,9 @@ pub struct ModeReport {
     /// The recall and the costs; `None` for a control that finds nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub searched: Option<Searched>,
+    /// The share of fetched sets whose real group is named; `None` for a mode without groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupGuess>,
 }
 
 /// The result of attacks on several modes, which `privacy.json` holds.
@@ -49,13 +53,13 @@ pub struct PrivacyReport {
 }
 
 impl PrivacyReport {
-    /// Returns the table as Markdown.
+    /// Returns the table as Markdown, with a line below it for each mode whose fetched sets have groups.
     pub fn table(&self) -> String {
         let mut text = String::from(
             "| mode | the server sees | k' | recall@20 within k' | re-ranked | content, ridge | content, network | content, decoder | exact | exact text | known | topic | up, bytes | down, bytes | ms |\n\
              |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
-        for ModeReport { mode, sees, attacked, searched } in &self.modes {
+        for ModeReport { mode, sees, attacked, searched, .. } in &self.modes {
             let Attacked { ridge, network, decoder, known, topic } = attacked;
             let network = network.map_or("–".to_owned(), |named| format!("{:.3}", named.content));
             let decoder = decoder.map_or(("–".to_owned(), "–".to_owned()), |decoded| {
@@ -94,6 +98,14 @@ impl PrivacyReport {
             "| nothing seen | | | | | {content:.3} | {content:.3} | {content:.3} | {exact:.4} | | | {:.3} | | | |\n",
             self.topic_floor
         ));
+        for ModeReport { mode, groups, .. } in &self.modes {
+            if let Some(GroupGuess { right, chance }) = groups {
+                text.push_str(&format!(
+                    "\n{mode}: the group of the home is named by its overlaps with others in {right:.3} of the fetched \
+                     sets, by chance in {chance:.3}\n"
+                ));
+            }
+        }
         text
     }
 
@@ -138,6 +150,7 @@ mod tests {
             sees: "64 numbers".to_owned(),
             attacked: attacked(content),
             searched,
+            groups: (mode == "medium").then_some(GroupGuess { right: 0.625, chance: 0.5 }),
         };
         let report = PrivacyReport {
             model: "m".to_owned(),
@@ -160,7 +173,11 @@ mod tests {
         );
         assert!(lines[3].contains("| – | – | – | 0.001 |"), "{}", lines[3]);
         let columns = |line: &str| line.matches('|').count();
-        assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{table}");
+        let rows = &lines[..lines.len() - 2];
+        assert!(rows.iter().all(|line| columns(line) == columns(lines[0])), "{table}");
+        let groups = "medium: the group of the home is named by its overlaps with others in 0.625 of the fetched \
+                      sets, by chance in 0.500";
+        assert_eq!(lines[lines.len() - 2..], ["", groups]);
         let svg = report.svg().unwrap();
         assert!(svg.contains("medium") && !svg.contains("random"), "{svg}");
         assert!(serde_json::to_string(&report).unwrap().contains("\"content\":0.125"));

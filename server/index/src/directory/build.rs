@@ -10,7 +10,9 @@ use super::options::IndexOptions;
 use super::writing::{CREATED_BY, Writing, check_count, of_sparse};
 use crate::sparse::{STEP, SparseOptions, SparseWriter};
 use crate::vectors::VectorSet;
-use crate::{BuildError, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest, Matrix, Storage, limits};
+use crate::{
+    BuildError, GraphBuilder, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest, Matrix, Storage, limits,
+};
 use dpr_data::Passage;
 use dpr_files::progress::Progress;
 
@@ -108,6 +110,7 @@ pub fn build_sparse_index_of<P: Borrow<Passage>, E: From<BuildError>>(
         max_squared_norm: 0.0,
         sparse,
         hnsw: None,
+        builder: GraphBuilder::default(),
         created_by: CREATED_BY.to_owned(),
         files: BTreeMap::new(),
         crc32: BTreeMap::new(),

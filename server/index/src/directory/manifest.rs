@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantized::CODES_BINARY;
 use crate::sparse::Analyzer;
-use crate::{HnswParams, IndexKind, Storage};
+use crate::{GraphBuilder, HnswParams, IndexKind, Storage};
 
 /// The newest format of index directories that this program reads; it reads all before. It writes the oldest that holds
 /// what the index has: 4 where a passage has metadata, and 3 where none has.
@@ -48,6 +48,10 @@ pub struct IndexManifest {
     /// The graph's parameters, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hnsw: Option<HnswParams>,
+    /// The program that built the graph, by which a compaction builds the next one; not written where it is
+    /// [`GraphBuilder::Parallel`], nor by programs of before there was this field, and ignored by those.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub builder: GraphBuilder,
     /// The program that built it, as `dpr 0.1.0`.
     pub created_by: String,
     /// Every other file of the version, by name.
@@ -55,6 +59,11 @@ pub struct IndexManifest {
     /// CRC-32 of the files, by name: what is checked at every start, where SHA-256 would take seconds a gigabyte.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub crc32: BTreeMap<String, u32>,
+}
+
+/// Returns `true` for the value that a field has where it is not written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A manifest's entry of the inverted index.

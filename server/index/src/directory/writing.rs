@@ -169,6 +169,8 @@ impl<'a> Writing<'a> {
             max_squared_norm: matrix.max_squared_norm(),
             sparse,
             hnsw,
+            // An index without a graph names no builder, whatever the options say.
+            builder: if hnsw.is_some() { options.builder } else { GraphBuilder::default() },
             created_by: CREATED_BY.to_owned(),
             files: BTreeMap::new(),
             crc32: BTreeMap::new(),

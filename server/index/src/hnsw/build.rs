@@ -4,13 +4,14 @@
 //! of a batch look for their neighbours in the graph as it was before, each on any thread; then the links back are put
 //! in, each row's by one thread and in one order. A row misses only neighbours of its own batch (Dobson et al. 2023,
 //! ParlayANN). Which links are kept is decided as in Malkov and Yashunin 2016, algorithm 4, without what pruning left
-//! out.
+//! out. Copies of a row are linked in the end, to it and to each other alone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpr_core::random::SplitMix;
 use rayon::prelude::*;
 
+use super::copies::Copies;
 use super::graph::MAX_LAYERS;
 use super::repair::connect;
 use super::search::{LayerView, VisitedSet, descend, search_layer};
@@ -94,6 +95,7 @@ impl LayerView for Inserted<'_> {
 
 struct Builder<'a> {
     codes: &'a Quantized,
+    copies: Copies,
     params: HnswParams,
     /// sqrt(phi - |p|^2) of each row: with it as one more number all rows are of one length, so that the greatest inner
     /// product is the smallest distance (Bachrach et al. 2014).
@@ -111,11 +113,14 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(matrix: &Matrix, codes: &'a Quantized, params: HnswParams) -> Self {
-        let count = codes.count();
+        let (count, copies) = (codes.count(), Copies::find(codes));
         let extra = |norm: f64| (matrix.max_squared_norm() - norm).max(0.0).sqrt() as f32;
         let extra = matrix.squared_norms().into_iter().map(extra).collect();
         let per_layer = 1.0 / (params.m as f64).ln();
         let layers = |row: usize| {
+            if copies.contains(row as u32) {
+                return 0;
+            }
             // Above 0, up to 1.
             let drawn =
                 ((SplitMix::keyed(&[LAYERS, row as u64]).bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
@@ -128,14 +133,17 @@ impl<'a> Builder<'a> {
             upper_of[row] = upper.len() as u32;
             upper.push(vec![Vec::new(); usize::from(*above)]);
         }
-        let entry = (0..count).rev().max_by_key(|row| above[*row]).unwrap_or_default() as u32;
+        let linked = (0..count).rev().filter(|row| !copies.contains(*row as u32));
+        let entry = linked.max_by_key(|row| above[*row]).unwrap_or_default() as u32;
         let (lowest, degrees) = (vec![0; count * 2 * params.m], vec![0; count]);
-        Self { codes, params, extra, above, lowest, degrees, upper, upper_of, entry }
+        Self { codes, copies, params, extra, above, lowest, degrees, upper, upper_of, entry }
     }
 
-    /// The order of insertion; the entry, which is on the topmost layer, is first.
+    /// Returns the rows that are no copies in the order of insertion; the entry, which is on the topmost layer, is
+    /// first.
     fn order(&self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.codes.count() as u32).collect();
+        let rows = 0..self.codes.count() as u32;
+        let mut order: Vec<u32> = rows.filter(|row| !self.copies.contains(*row)).collect();
         SplitMix::keyed(&[ORDER, order.len() as u64]).shuffle(&mut order);
         if let Some(at) = order.iter().position(|row| *row == self.entry) {
             order.swap(0, at);
@@ -270,6 +278,7 @@ impl<'a> Builder<'a> {
     fn into_graph(self) -> Graph {
         let count = self.codes.count();
         let mut lowest: Vec<Vec<u32>> = (0..count as u32).map(|row| self.links(0, row).to_vec()).collect();
+        self.copies.link(&mut lowest, self.params.m);
         connect(&mut lowest, self.entry as usize);
         let layers = usize::from(self.above[self.entry as usize]);
         let layer = |layer: usize| -> Vec<(u32, Vec<u32>)> {

@@ -18,6 +18,7 @@
 //! measures and warns.
 
 mod build;
+mod copies;
 mod estimates;
 mod graph;
 mod library;
@@ -66,13 +67,16 @@ impl Default for HnswParams {
 }
 
 impl HnswParams {
+    /// The most candidates that a search keeps, or a build for each passage.
+    pub const MAX_CANDIDATES: usize = 1 << 20;
+
     /// Refuses what `hnsw_rs` would panic on or end the process for.
     pub fn check(self) -> Result<(), BuildError> {
         let limits = [
             // The library keeps `m` in a byte, and draws layers by 1 / ln m.
             ("m", self.m, 2, 255),
-            ("ef_construction", self.ef_construction, 1, 1 << 20),
-            ("ef_search", self.ef_search, 1, 1 << 20),
+            ("ef_construction", self.ef_construction, 1, Self::MAX_CANDIDATES),
+            ("ef_search", self.ef_search, 1, Self::MAX_CANDIDATES),
         ];
         for (name, value, min, max) in limits {
             if !(min..=max).contains(&value) {

@@ -184,3 +184,35 @@ fn a_question_of_zeros_is_answered_with_signs_as_without() {
         assert_eq!(found(&with, &zeros, 10, None), found(&without, &zeros, 10, None));
     }
 }
+
+#[test]
+fn rows_that_a_corpus_repeats_cost_the_others_no_neighbours() {
+    let (clusters, dim, m) = (50, 32, 12);
+    let mut random = SplitMix::new(6);
+    let centres: Vec<f32> = (0..clusters * dim).map(|_| random.normal() as f32).collect();
+    let mut near = |cluster: usize, spread: f32| -> Vec<f32> {
+        let centre = &centres[cluster * dim..][..dim];
+        centre.iter().map(|value| value + spread * random.normal() as f32).collect()
+    };
+    // One text of each of four clusters is there 150 times, more often than `ef_construction`.
+    let repeated: Vec<Vec<f32>> = (0..4).map(|cluster| near(cluster, 0.5)).collect();
+    let row = |row: usize| {
+        if row.is_multiple_of(5) { repeated[row / 5 % 4].clone() } else { near(row % clusters, 0.5) }
+    };
+    let rows: Vec<f32> = (0..3000).flat_map(row).collect();
+    let matrix = Arc::new(Matrix::new(rows, 3000, dim, |row| row.to_string()).unwrap());
+    let codes = Arc::new(Quantized::of(&matrix));
+    let params = HnswParams { m, ef_construction: 60, ef_search: 60 };
+    let graph = build(&matrix, &codes, params, &AtomicBool::new(false), &Silent).unwrap();
+    let most = (0..3000).map(|row| graph.links(0, row).len()).max().unwrap();
+    assert!(most <= 4 * m, "{most} links");
+    let index = HnswIndex::new(Arc::clone(&matrix), codes, None, graph, params.ef_search);
+    let questions: Vec<&[f32]> =
+        (0..3000).filter(|row| row % 5 > 0).step_by(8).map(|row| matrix.row(row)).collect();
+    let hits = questions.iter().map(|question| {
+        let best = index.exact.search(&embedding(question), 10).unwrap();
+        crate::rows_found(&best, found(&index, question, 10, None).iter().map(|row| row.score))
+    });
+    let recall = hits.sum::<usize>() as f64 / (10 * questions.len()) as f64;
+    assert!(recall >= 0.99, "recall@10 {recall}");
+}

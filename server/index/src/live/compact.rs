@@ -14,10 +14,7 @@ use crate::directory::pointer::Publisher;
 use crate::directory::writing::{Draft, Writing};
 use crate::sparse::SparseOptions;
 use crate::vectors::rows;
-use crate::{
-    BuildError, CompactError, GraphBuilder, IndexDir, IndexManifest, IndexOptions, LoadedIndex,
-    VectorIndex as _,
-};
+use crate::{BuildError, CompactError, IndexDir, IndexManifest, IndexOptions, LoadedIndex, VectorIndex as _};
 use dpr_files::progress::{Progress, Silent};
 use dpr_files::{Background, lock};
 
@@ -89,8 +86,8 @@ impl IndexWriter {
         Ok(compaction)
     }
 
-    /// Builds a new version of what is live, of the same kind, with the same parameters and analyzer, and puts it in
-    /// use; none when nothing changed. Searches and updates go on meanwhile: changes that arrive are in the new
+    /// Builds a new version of what is live, of the same kind, with the same parameters, builder and analyzer, and puts
+    /// it in use; none when nothing changed. Searches and updates go on meanwhile: changes that arrive are in the new
     /// version's log.
     ///
     /// `threads` index words, where the index has some; 0 means one for each processor. `stop` gives up.
@@ -182,7 +179,7 @@ impl IndexWriter {
         let manifest = &snapshot.base().manifest;
         let options = IndexOptions {
             kind: manifest.kind,
-            builder: GraphBuilder::default(),
+            builder: manifest.builder,
             storage: manifest.storage,
             hnsw: manifest.hnsw.unwrap_or_default(),
             sparse: manifest.sparse.map(|sparse| SparseOptions { analyzer: sparse.analyzer, threads }),
@@ -217,10 +214,10 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::super::DeltaLimit;
-    use super::super::testing::{build, build_kind, new};
+    use super::super::testing::{build, build_kind, build_with, new};
     use super::*;
-    use crate::IndexKind;
     use crate::directory::pointer::COMPACTING;
+    use crate::{GraphBuilder, HnswParams, IndexKind};
 
     /// Looks for a file whenever progress is reported.
     struct Look {
@@ -279,6 +276,28 @@ mod tests {
         let left = std::fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let left: std::collections::BTreeSet<_> = left.collect();
         assert_eq!(left, [".lock", "current", "updates-1.log", "v-1"].map(Into::into).into());
+    }
+
+    #[test]
+    fn a_compaction_builds_the_graph_by_the_builder_of_the_index() {
+        let root = tempfile::tempdir().unwrap();
+        let hnsw = HnswParams { m: 6, ef_construction: 40, ef_search: 50 };
+        for builder in [GraphBuilder::Parallel, GraphBuilder::HnswRs] {
+            let [live, built] = ["live", "built"].map(|name| root.path().join(format!("{name}-{builder:?}")));
+            let options = IndexOptions { kind: IndexKind::Hnsw, builder, hnsw, ..IndexOptions::default() };
+            build_with(&live, 300, &options);
+            let writer = IndexWriter::open(&live, "a test").unwrap();
+            writer.put(vec![new("p300", 300)]).unwrap();
+            let compacted = writer.compact(1, &Arc::default(), &Silent).unwrap().unwrap();
+            assert_eq!((compacted.kind, compacted.hnsw), (IndexKind::Hnsw, Some(hnsw)));
+            // The same passages at once: the same files, the graph among them.
+            assert_eq!(compacted, build_with(&built, 301, &options));
+            assert_eq!(LoadedIndex::open(&live).unwrap().manifest.builder, builder, "read back");
+            let json = fs_err::read_to_string(live.join("v-2/manifest.json")).unwrap();
+            let is_named = json.contains("\"builder\": \"hnsw_rs\"");
+            assert_eq!(is_named, builder == GraphBuilder::HnswRs, "{json}");
+            assert_eq!(json.contains("builder"), is_named, "the default is not written: {json}");
+        }
     }
 
     #[test]

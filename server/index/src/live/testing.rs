@@ -8,7 +8,7 @@ use dpr_files::progress::Silent;
 
 use super::NewPassage;
 use crate::vectors::VectorSet;
-use crate::{IndexKind, IndexOptions, build_index};
+use crate::{IndexKind, IndexManifest, IndexOptions, build_index};
 
 /// The numbers of a vector.
 pub(super) const DIM: usize = 4;
@@ -26,10 +26,15 @@ pub(super) fn build(dir: &Path, count: usize) {
 
 /// Publishes an index of another kind, as [`build`] does.
 pub(super) fn build_kind(dir: &Path, count: usize, kind: IndexKind) {
+    build_with(dir, count, &IndexOptions { kind, ..IndexOptions::default() });
+}
+
+/// Publishes an index by other options, as [`build`] does, and returns its manifest.
+pub(super) fn build_with(dir: &Path, count: usize, options: &IndexOptions) -> IndexManifest {
     let (passages, rows): (Vec<_>, Vec<_>) =
         (0..count).map(|number| (new(&format!("p{number}"), number).passage, vector(number))).unzip();
     let set = VectorSet::new("ab".repeat(32), DIM, passages, rows.concat());
-    build_index(&set, dir, &IndexOptions { kind, ..IndexOptions::default() }, &Silent).unwrap();
+    build_index(&set, dir, options, &Silent).unwrap()
 }
 
 fn vector(number: usize) -> Vec<f32> {

@@ -35,7 +35,7 @@ impl WordIndex for Snapshot {
                 for ScoredRow { row, score } in rows.drain(..) {
                     top.offer(Candidate { score, row: row as u32 });
                 }
-                words.search_added(question, scoring, &added, &mut |row, score| {
+                words.search_added(question, scoring, &added, cancel, &mut |row, score| {
                     if is_found(row) {
                         // Updates keep all rows together below u32::MAX.
                         top.offer(Candidate { score, row: (first + row) as u32 });

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::{Fusion, Method, SearchError, fuse};
 use crate::ranking::ScoredRow;
 use crate::sparse::{Scoring, WordIndex};
-use crate::{CancelToken, RowSet, VectorIndex};
+use crate::{CancelToken, QueryError, RowSet, VectorIndex};
 
 /// Questions that hybrid ranking takes at a time: two rankings of thousands of rows for each would fill the memory.
 const BLOCK: usize = 512;
@@ -25,16 +25,18 @@ pub struct Ranker<'a> {
     pub allowed: Option<&'a RowSet>,
     /// BM25's constants.
     pub bm25: Scoring,
-    /// Rows of each list that hybrid ranking combines: [`HYBRID_DEPTH`](super::HYBRID_DEPTH) in the paper.
+    /// Rows of each list that hybrid ranking combines: [`HYBRID_DEPTH`](super::HYBRID_DEPTH) in the paper. A ranking of
+    /// more rows than that combines as many of each list as it has.
     pub depth: usize,
 }
 
 impl Ranker<'_> {
-    /// The best `k` rows for each question, best first; fewer when fewer match. `vectors` are the questions' (`[dim]`
-    /// each); [`Method::Bm25`] and [`Method::Tfidf`] do not look at them, nor [`Method::Dense`] at the texts.
+    /// Returns the best `k` rows for each question, best first; fewer when fewer match. `vectors` are the questions'
+    /// (`[dim]` each); [`Method::Bm25`] and [`Method::Tfidf`] do not look at them, nor [`Method::Dense`] at the texts.
     ///
     /// # Errors
-    /// [`SearchError`]: an index that the method needs is not there, `k` = 0, or a vector of another size.
+    /// [`SearchError`]: an index that the method needs is not there, a vector of another size, or for `k` = 0
+    /// [`SearchError::Query`] with [`QueryError::K`], whatever the method.
     pub fn rank(
         &self,
         method: Method,
@@ -59,16 +61,21 @@ impl Ranker<'_> {
         fusion: Fusion,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        if k == 0 {
+            return Err(QueryError::K.into());
+        }
         match method {
             Method::Bm25 => self.by_words(questions, k, self.bm25, cancel),
             Method::Tfidf => self.by_words(questions, k, Scoring::TfIdf, cancel),
             Method::Dense => self.by_vectors(vectors, k, cancel),
             Method::Hybrid => {
+                // Shorter lists could hold fewer than `k` rows together.
+                let depth = self.depth.max(k);
                 let mut rows = Vec::with_capacity(questions.len());
                 for (questions, vectors) in questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)) {
-                    let (sparse, dense) = self.both_until(questions, vectors, cancel)?;
+                    let (sparse, dense) = self.both_until(questions, vectors, depth, cancel)?;
                     let pairs = sparse.par_iter().zip(&dense);
-                    rows.par_extend(pairs.map(|(sparse, dense)| fuse(sparse, dense, fusion, self.depth, k)));
+                    rows.par_extend(pairs.map(|(sparse, dense)| fuse(sparse, dense, fusion, depth, k)));
                 }
                 Ok(rows)
             }
@@ -80,17 +87,18 @@ impl Ranker<'_> {
     /// # Errors
     /// As [`Ranker::rank`].
     pub fn both(&self, questions: &[&str], vectors: &[Embedding]) -> Result<RankedPair, SearchError> {
-        self.both_until(questions, vectors, &CancelToken::never())
+        self.both_until(questions, vectors, self.depth, &CancelToken::never())
     }
 
     fn both_until(
         &self,
         questions: &[&str],
         vectors: &[Embedding],
+        depth: usize,
         cancel: &CancelToken,
     ) -> Result<RankedPair, SearchError> {
-        let sparse = self.by_words(questions, self.depth, self.bm25, cancel)?;
-        Ok((sparse, self.by_vectors(vectors, self.depth, cancel)?))
+        let sparse = self.by_words(questions, depth, self.bm25, cancel)?;
+        Ok((sparse, self.by_vectors(vectors, depth, cancel)?))
     }
 
     fn by_words(

@@ -7,7 +7,7 @@ use dpr_core::TextEncoder;
 
 use super::{Backend, Filter, Fusion, HYBRID_DEPTH, Hit, Method, Ranker, SearchError, Searcher};
 use crate::sparse::Scoring;
-use crate::{CancelToken, VectorIndex as _};
+use crate::{CancelToken, Snapshot, VectorIndex as _};
 use dpr_data::normalise_question;
 
 /// Encodes questions and searches an index for them, as it is when each is asked.
@@ -36,16 +36,13 @@ impl TextSearcher {
         self.backend.snapshot().is_some_and(|snapshot| snapshot.base().has_sparse())
     }
 
-    /// Returns an estimate of the work of a search, as [`Backend::cost`] does: a word of the question is read in at most
-    /// all passages.
+    /// Returns an estimate of the work of a search, as [`Backend::cost`] does: the list of each term of the question
+    /// has at most all passages.
     pub fn cost(&self, question: &str, method: Method, k: usize, filter: Option<&Filter>) -> u64 {
-        let depth = if method == Method::Hybrid { HYBRID_DEPTH } else { k };
-        let vectors = if method.needs_vectors() { self.backend.cost(1, depth, filter) } else { 0 };
-        if !method.needs_words() {
-            return vectors;
-        }
-        let rows = self.backend.snapshot().map_or(0, |snapshot| snapshot.len());
-        vectors.saturating_add((question.split_whitespace().count() as u64).saturating_mul(rows as u64))
+        let vectors =
+            if method.needs_vectors() { self.backend.cost(1, rows_ranked(method, k), filter) } else { 0 };
+        let snapshot = if method.needs_words() { self.backend.snapshot() } else { None };
+        vectors.saturating_add(snapshot.map_or(0, |snapshot| cost_of_words(&snapshot, question)))
     }
 
     /// The best `k` passages for `question`, best first.
@@ -100,5 +97,70 @@ impl TextSearcher {
         let rows = ranker.rank_until(method, &[question], &vectors, k, fusion, cancel)?;
         let searcher = Searcher::of(Arc::clone(&snapshot));
         searcher.hits(rows.into_iter().flatten().collect(), cancel)
+    }
+}
+
+/// Returns the number of rows that a search for `k` ranks by vectors.
+fn rows_ranked(method: Method, k: usize) -> usize {
+    if method == Method::Hybrid { HYBRID_DEPTH.max(k) } else { k }
+}
+
+/// Returns the part of a search's cost that reading the lists of the question's terms has; 0 without words.
+fn cost_of_words(snapshot: &Snapshot, question: &str) -> u64 {
+    let Some(words) = snapshot.base().manifest.sparse else { return 0 };
+    let terms = words.analyzer.count_distinct_terms(&normalise_question(question));
+    (terms as u64).saturating_mul(snapshot.len() as u64)
+}
+
+#[cfg(all(test, feature = "sparse"))]
+mod tests {
+    use dpr_data::Passage;
+    use dpr_files::progress::Silent;
+
+    use super::*;
+    use crate::sparse::{Analyzer, SparseOptions};
+    use crate::vectors::VectorSet;
+    use crate::{IndexOptions, LoadedIndex, build_index};
+
+    const ROWS: usize = 40;
+
+    fn snapshot(sparse: Option<SparseOptions>) -> Snapshot {
+        let dir = tempfile::tempdir().unwrap();
+        let passages = (0..ROWS).map(|row| Passage::new(format!("p{row}"), "", "The text.")).collect();
+        let set = VectorSet::new("ab".repeat(32), 2, passages, vec![1.0; 2 * ROWS]);
+        build_index(&set, dir.path(), &IndexOptions { sparse, ..IndexOptions::default() }, &Silent).unwrap();
+        Snapshot::of(LoadedIndex::open(dir.path()).unwrap())
+    }
+
+    #[test]
+    fn words_cost_the_terms_that_are_read_whatever_stands_between_them() {
+        let of = |analyzer| snapshot(Some(SparseOptions { analyzer, threads: 1 }));
+        let (english, bigram) = (of(Analyzer::English), of(Analyzer::Bigram));
+        let terms = |snapshot: &Snapshot, question: &str| cost_of_words(snapshot, question) / ROWS as u64;
+        for (question, count) in [
+            ("", 0),
+            ("the of", 0),
+            ("cats and dogs", 2),
+            ("Cat cats CATS, the cat\u{2019}s", 1),
+            ("bat,cot,dig,fun,gum", 5),
+            ("bat,cot\u{a0}dig\u{3000}fun/gum-bat", 5),
+        ] {
+            assert_eq!(terms(&english, question), count, "{question:?}");
+        }
+        // 4,096 different characters without a space: 4,095 pairs.
+        let chinese: String = ('\u{4e00}'..='\u{5dff}').collect();
+        assert_eq!(terms(&bigram, &chinese), 4095);
+        assert_eq!(terms(&bigram, &"\u{4e00}".repeat(4096)), 1, "one pair, whose list is read once");
+        let letters: Vec<String> = (0..2000).map(|at| format!("w{at}")).collect();
+        assert_eq!(terms(&english, &letters.join(",")), 2000);
+        assert_eq!(cost_of_words(&snapshot(None), "cats"), 0, "there are no words");
+    }
+
+    #[test]
+    fn hybrid_ranking_costs_the_rows_that_it_ranks_by_vectors() {
+        let counts = [1, HYBRID_DEPTH, HYBRID_DEPTH + 1, 9 * HYBRID_DEPTH];
+        assert_eq!(counts.map(|k| rows_ranked(Method::Dense, k)), counts);
+        let hybrid = counts.map(|k| rows_ranked(Method::Hybrid, k));
+        assert_eq!(hybrid, [HYBRID_DEPTH, HYBRID_DEPTH, HYBRID_DEPTH + 1, 9 * HYBRID_DEPTH]);
     }
 }

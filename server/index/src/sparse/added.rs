@@ -11,6 +11,7 @@ use tantivy::Term;
 use super::analysis::Analysis;
 use super::index::QuestionTerm;
 use super::{Scoring, SparseError, SparseIndex};
+use crate::CancelToken;
 use dpr_data::Passage;
 
 /// The posting lists of added passages, whose rows count from 0.
@@ -77,25 +78,27 @@ impl AddedWords {
 }
 
 impl SparseIndex {
-    /// Scores added passages that share a term with the question, as [`search`](Self::search) scores those built in;
-    /// each of `added` has the row of its first passage.
+    /// Scores added passages that share a term with the question, as [`search`](Self::search) scores those built in,
+    /// until `cancel` says to stop; each of `added` has the row of its first passage.
     ///
     /// # Errors
-    /// The errors of [`search`](Self::search).
+    /// The errors of [`search`](Self::search), and [`SparseError::Stopped`].
     pub fn search_added(
         &self,
         question: &str,
         scoring: Scoring,
         added: &[(usize, &AddedWords)],
+        cancel: &CancelToken,
         offer: &mut dyn FnMut(usize, f32),
     ) -> Result<(), SparseError> {
         scoring.check()?;
         let others = |text: &str| added.iter().map(|(_, words)| words.frequency(text)).sum();
         let mut analysis = Analysis::new(self.analyzer());
-        let terms = self.weigh(&mut analysis, question, scoring, &others).map_err(SparseError::search)?;
+        let terms = self.weigh(&mut analysis, question, scoring, &others, cancel)?;
         for (first, words) in added {
             let mut scores: HashMap<u32, f32> = HashMap::new();
             for QuestionTerm { term, weight, .. } in &terms {
+                cancel.check()?;
                 let rows = term.value().as_str().and_then(|text| words.postings.get(text));
                 for (row, tf) in rows.into_iter().flatten() {
                     let (at, tf) = (*row as usize, *tf as f32);

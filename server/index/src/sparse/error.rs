@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dpr_files::Error as FileError;
 
-use super::{Analyzer, UnknownAnalyzer};
+use super::{Analyzer, Scoring, UnknownAnalyzer};
 use crate::cancel::Stopped;
 
 /// The error of building, opening or searching an inverted index.
@@ -26,7 +26,9 @@ pub enum SparseError {
     K,
     /// A parameter of BM25 that makes no sense.
     #[error(
-        "BM25 with k1 = {k1} and b = {b}: k1 must be at least 0 and b between 0 and 1 (the paper has 0.9 and 0.4)"
+        "BM25 with k1 = {k1} and b = {b}: k1 must be between 0 and {} and b between 0 and 1 (the paper has 0.9 \
+         and 0.4)",
+        Scoring::MAX_K1
     )]
     Parameters {
         /// Term frequency saturation.

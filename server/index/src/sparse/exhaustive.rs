@@ -6,6 +6,7 @@ use tantivy::schema::IndexRecordOption;
 use super::analysis::Analysis;
 use super::index::{QuestionTerm, Segment};
 use super::{Scoring, SparseError, SparseIndex};
+use crate::CancelToken;
 use crate::ranking::{Candidate, ScoredRow, TopK};
 
 /// Documents in a window of accumulators, whose scores are summed term at a time: they fit a core's cache.
@@ -33,7 +34,7 @@ impl SparseIndex {
         scoring: Scoring,
     ) -> Result<Vec<ScoredRow>, SparseError> {
         let mut analysis = Analysis::new(self.analyzer());
-        let terms = self.weigh(&mut analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
+        let terms = self.weigh(&mut analysis, question, scoring, &|_| 0, &CancelToken::never())?;
         let mut top = TopK::new(k.min(self.len()));
         let mut scores = vec![0f32; WINDOW];
         for (at, segment) in self.segments.iter().enumerate() {

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use dpr_core::kernel::search::postings::POINTS;
 use dpr_files::Mapped;
 use dpr_files::{Error as FileError, atomic};
-use tantivy::index::SegmentReader;
-use tantivy::postings::BlockSegmentPostings;
+use tantivy::index::{InvertedIndexReader, SegmentReader};
+use tantivy::postings::{BlockSegmentPostings, TermInfo};
 use tantivy::schema::{Field, IndexRecordOption};
 
 use super::SparseError;
+use super::build::to_io;
 use super::documents::Documents;
 
 /// The file's name beside tantivy's own; indexes of earlier versions lack it.
@@ -67,7 +68,8 @@ pub(super) struct Blocks<'a> {
 }
 
 impl Impacts {
-    /// Writes the impacts of all long posting lists.
+    /// Writes the impacts of all long posting lists. Each table goes straight to the file, for which the lists are gone
+    /// through once more, so that the memory does not grow with them.
     pub(super) fn write(
         dir: &Path,
         segments: &[SegmentReader],
@@ -75,38 +77,17 @@ impl Impacts {
         documents: &Documents,
         field: Field,
     ) -> tantivy::Result<()> {
-        let mut words: Vec<u32> = Vec::new();
         let mean = documents.mean_length();
-        for (segment, rows) in segments.iter().zip(rows) {
-            let (mut lists, mut last, mut impacts) = (Vec::new(), Vec::new(), Vec::new());
-            let inverted = segment.inverted_index(field)?;
-            let mut terms = inverted.terms().stream()?;
-            while let Some((_, info)) = terms.next() {
-                if info.doc_freq < LEAST {
-                    continue;
-                }
-                lists.extend(low_and_high(info.postings_range.start));
-                lists.extend(low_and_high(last.len()));
-                let option = IndexRecordOption::WithFreqs;
-                let mut postings = inverted.read_block_postings_from_terminfo(info, option)?;
-                while let Some(end) = postings.docs().last() {
-                    last.push(*end);
-                    let length = |document: &u32| documents.lengths[rows[*document as usize] as usize];
-                    let pairs = postings.freqs().iter().copied().zip(postings.docs().iter().map(length));
-                    impacts.extend(frontier(pairs, mean));
-                    postings.advance();
-                }
-            }
-            let id = segment.segment_id().uuid_string();
-            words.extend(id.as_bytes().as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)));
-            words.extend(low_and_high(lists.len() / LIST));
-            words.extend(low_and_high(last.len()));
-            words.extend([lists, last, impacts].concat());
-        }
         let written = atomic::write_file(&dir.join(FILE), |out| {
             out.write_all(&MAGIC)?;
             out.write_all(&(segments.len() as u64).to_le_bytes())?;
-            words.iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))
+            for (segment, rows) in segments.iter().zip(rows) {
+                let inverted = segment.inverted_index(field).map_err(to_io)?;
+                out.write_all(segment.segment_id().uuid_string().as_bytes())?;
+                let length = |document: &u32| documents.lengths[rows[*document as usize] as usize];
+                write_tables(&inverted, length, mean, out)?;
+            }
+            Ok(())
         });
         Ok(written?)
     }
@@ -187,6 +168,66 @@ impl Blocks<'_> {
 /// Postings of a block of tantivy's.
 const BLOCK: u32 = 128;
 
+/// Writes the numbers of a segment's lists and blocks, and its tables. `length` returns that of a document.
+fn write_tables(
+    inverted: &InvertedIndexReader,
+    length: impl Fn(&u32) -> u32,
+    mean: f64,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let blocks_of = |info: &TermInfo| info.doc_freq.div_ceil(BLOCK) as usize;
+    let (mut lists, mut blocks) = (0, 0);
+    each_list(inverted, |info| {
+        lists += 1;
+        blocks += blocks_of(info);
+        Ok(())
+    })?;
+    write_words(out, &low_and_high(lists))?;
+    write_words(out, &low_and_high(blocks))?;
+    let mut first = 0;
+    each_list(inverted, |info| {
+        write_words(out, &low_and_high(info.postings_range.start))?;
+        write_words(out, &low_and_high(first))?;
+        first += blocks_of(info);
+        Ok(())
+    })?;
+    each_list(inverted, |info| {
+        let mut postings = inverted.read_block_postings_from_terminfo(info, IndexRecordOption::Basic)?;
+        while let Some(end) = postings.docs().last() {
+            write_words(out, &[*end])?;
+            postings.advance();
+        }
+        Ok(())
+    })?;
+    each_list(inverted, |info| {
+        let mut postings = inverted.read_block_postings_from_terminfo(info, IndexRecordOption::WithFreqs)?;
+        while !postings.docs().is_empty() {
+            let pairs = postings.freqs().iter().copied().zip(postings.docs().iter().map(&length));
+            write_words(out, &frontier(pairs, mean))?;
+            postings.advance();
+        }
+        Ok(())
+    })
+}
+
+/// Hands each list that has impacts to `take`, in the order of the terms.
+fn each_list(
+    inverted: &InvertedIndexReader,
+    mut take: impl FnMut(&TermInfo) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut terms = inverted.terms().stream()?;
+    while let Some((_, info)) = terms.next() {
+        if info.doc_freq >= LEAST {
+            take(info)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_words(out: &mut dyn io::Write, words: &[u32]) -> io::Result<()> {
+    words.iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))
+}
+
 /// Finds the tables of the segments with these ids; `None` where the file is not of that form.
 fn tables(bytes: &[u8], ids: &[String]) -> Option<Vec<Tables>> {
     let words: &[u32] = bytemuck::try_cast_slice(bytes).ok()?;
@@ -256,4 +297,73 @@ fn frontier(pairs: impl Iterator<Item = (u32, u32)>, mean: f64) -> [Impact; POIN
         let (tf, length) = points.get(at).copied().unwrap_or(first);
         tf | length << 8
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::{TEXT, rows, segments};
+    use super::super::{Analyzer, SparseOptions, build_sparse};
+    use super::*;
+    use dpr_data::Passage;
+    use dpr_files::progress::Silent;
+
+    /// The file as it is when all tables are collected before any is written, and the number of blocks in it.
+    fn collected(dir: &Path, count: usize) -> (Vec<u8>, usize) {
+        let index = tantivy::Index::open_in_dir(dir).unwrap();
+        let field = index.schema().get_field(TEXT).unwrap();
+        let segments = segments(&index).unwrap();
+        let documents = Documents::read(dir, count).unwrap();
+        let (mut words, mut blocks) = (Vec::<u32>::new(), 0);
+        for (segment, rows) in segments.iter().zip(rows(&segments).unwrap()) {
+            let (mut lists, mut last, mut impacts) = (Vec::new(), Vec::new(), Vec::new());
+            let inverted = segment.inverted_index(field).unwrap();
+            let mut terms = inverted.terms().stream().unwrap();
+            while let Some((_, info)) = terms.next() {
+                if info.doc_freq < LEAST {
+                    continue;
+                }
+                lists.extend(low_and_high(info.postings_range.start));
+                lists.extend(low_and_high(last.len()));
+                let option = IndexRecordOption::WithFreqs;
+                let mut postings = inverted.read_block_postings_from_terminfo(info, option).unwrap();
+                while let Some(end) = postings.docs().last() {
+                    last.push(*end);
+                    let length = |document: &u32| documents.lengths[rows[*document as usize] as usize];
+                    let pairs = postings.freqs().iter().copied().zip(postings.docs().iter().map(length));
+                    impacts.extend(frontier(pairs, documents.mean_length()));
+                    postings.advance();
+                }
+            }
+            let id = segment.segment_id().uuid_string();
+            words.extend(id.as_bytes().as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)));
+            words.extend(low_and_high(lists.len() / LIST));
+            words.extend(low_and_high(last.len()));
+            blocks += last.len();
+            words.extend([lists, last, impacts].concat());
+        }
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend((segments.len() as u64).to_le_bytes());
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        (bytes, blocks)
+    }
+
+    #[test]
+    fn tables_are_written_one_after_the_other_as_if_they_were_collected_first() {
+        // Lists of 6,400 passages (50 whole blocks), 3,200 and 2,134, and one that is too short to have impacts.
+        let text = |row: usize| {
+            let words = [("all", 1), ("second", 2), ("third", 3), ("fourth", 4)];
+            let words = words.iter().filter(|(_, every)| row.is_multiple_of(*every));
+            words.map(|(word, _)| format!("{word} ").repeat(1 + row % 7 * (row % 9))).collect::<String>()
+        };
+        let passages: Vec<Passage> =
+            (0..6400).map(|row| Passage::new(row.to_string(), "", text(row))).collect();
+        for threads in [1, 3] {
+            let dir = tempfile::tempdir().unwrap();
+            let options = SparseOptions { analyzer: Analyzer::English, threads };
+            build_sparse(dir.path(), &passages, options, &false.into(), &Silent).unwrap();
+            let (expected, blocks) = collected(dir.path(), passages.len());
+            assert!(threads > 1 || blocks == 50 + 25 + 17, "{blocks}");
+            assert!(fs_err::read(dir.path().join(FILE)).unwrap() == expected, "{threads} threads");
+        }
+    }
 }

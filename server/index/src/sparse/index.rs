@@ -194,12 +194,11 @@ impl SparseIndex {
             analysis: Analysis::new(self.analyzer),
             scratch: Scratch::default(),
         });
-        let terms =
-            self.weigh(&mut worker.analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
+        let terms = self.weigh(&mut worker.analysis, question, scoring, &|_| 0, cancel)?;
         let mut top = TopK::new(k.min(self.count), allowed);
         for (at, segment) in self.segments.iter().enumerate() {
             let formula = self.formula(segment, scoring, terms.len());
-            let mut lists = self.lists(at, &terms, &formula).map_err(SparseError::search)?;
+            let mut lists = self.lists(at, &terms, &formula, cancel)?;
             rank(&mut lists, &formula, &segment.rows, &mut worker.scratch, &mut top, cancel)?;
         }
         if let Ok(mut workers) = self.workers.lock()
@@ -210,14 +209,22 @@ impl SparseIndex {
         Ok(top.into_rows())
     }
 
-    /// Opens the posting lists of the terms that a segment has.
-    fn lists(&self, at: usize, terms: &[QuestionTerm], formula: &Formula<'_>) -> io::Result<Vec<List>> {
+    /// Opens the posting lists of the terms that a segment has, until `cancel` says to stop: many are read whole.
+    fn lists(
+        &self,
+        at: usize,
+        terms: &[QuestionTerm],
+        formula: &Formula<'_>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<List>, SparseError> {
         let inverted = &self.segments[at].inverted;
         let is_kept = self.shares.is_of(formula.term);
         let found = terms.iter().filter_map(|term| Some((term.infos[at].as_ref()?, term.weight)));
-        let open = |(info, weight): (&TermInfo, f32)| {
+        let open = |(info, weight): (&TermInfo, f32)| -> Result<List, SparseError> {
+            cancel.check()?;
             let option = IndexRecordOption::WithFreqs;
-            let postings = inverted.read_block_postings_from_terminfo(info, option)?;
+            let postings = inverted.read_block_postings_from_terminfo(info, option);
+            let postings = postings.map_err(SparseError::search)?;
             let key = (at, info.postings_range.start);
             let kept = if is_kept { self.shares.list(key, &postings, formula) } else { None };
             if let Some(shares) = kept {
@@ -253,14 +260,16 @@ impl SparseIndex {
     }
 
     /// Returns the question's terms that have a weight: idf times the term's frequency in the question. `others` gives
-    /// the document frequency of a term among passages outside of the index, used where it is 0 in the index.
+    /// the document frequency of a term among passages outside of the index, used where it is 0 in the index. Each term
+    /// is looked for in the dictionaries of all segments, until `cancel` says to stop.
     pub(super) fn weigh(
         &self,
         analysis: &mut Analysis,
         question: &str,
         scoring: Scoring,
         others: &dyn Fn(&str) -> usize,
-    ) -> io::Result<Vec<QuestionTerm>> {
+        cancel: &CancelToken,
+    ) -> Result<Vec<QuestionTerm>, SparseError> {
         let mut frequencies: HashMap<String, f64> = HashMap::new();
         let mut order = Vec::new();
         analysis.each(question, |term| match frequencies.get_mut(term) {
@@ -273,10 +282,11 @@ impl SparseIndex {
         let mut terms = Vec::with_capacity(order.len());
         let mut square = 0.0;
         for text in order {
+            cancel.check()?;
             let term = self.term(&text);
             let segments = self.segments.iter();
             let infos = segments.map(|segment| segment.inverted.get_term_info(&term));
-            let infos = infos.collect::<io::Result<Vec<Option<TermInfo>>>>()?;
+            let infos = infos.collect::<io::Result<Vec<Option<TermInfo>>>>().map_err(SparseError::search)?;
             let known = infos.iter().flatten().map(|info| info.doc_freq as usize).sum();
             let frequency = if known == 0 { others(&text) } else { known };
             if frequency == 0 {

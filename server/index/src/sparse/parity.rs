@@ -20,7 +20,7 @@ const SCORINGS: [Scoring; 8] = [
     Scoring::Bm25 { k1: 2.0, b: 1.0 },
     Scoring::Bm25 { k1: 3.0, b: 0.0 },
     Scoring::Bm25 { k1: 1e-30, b: 1.0 },
-    Scoring::Bm25 { k1: 3e38, b: 0.5 },
+    Scoring::Bm25 { k1: Scoring::MAX_K1, b: 0.5 },
 ];
 
 /// Passages of words whose frequencies fall as those of a language do; some passages are there twice, and some words

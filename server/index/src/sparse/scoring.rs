@@ -9,7 +9,8 @@ pub enum Scoring {
     /// `idf = ln(1 + (N - df + 0.5) / (df + 0.5))`, as Lucene since version 8. The length of a passage is the
     /// number of its terms, title included.
     Bm25 {
-        /// Saturation of the term frequency: how soon repeating a term stops to count; 0 ignores repetition.
+        /// Saturation of the term frequency: how soon repeating a term stops to count, from 0, which ignores
+        /// repetition, to [`Scoring::MAX_K1`].
         k1: f32,
         /// Length normalization: how much a passage's length lowers its score, from 0 (not at all) to 1.
         b: f32,
@@ -22,10 +23,14 @@ impl Scoring {
     /// BM25 with the constants of the DPR paper (§5): `k1 = 0.9`, `b = 0.4`.
     pub const PAPER: Self = Self::Bm25 { k1: 0.9, b: 0.4 };
 
+    /// The greatest `k1`. Scores fall as it grows, and a passage whose score is below the least normal number of f32,
+    /// about 1e-38, is not found: up to this `k1` every passage that shares a term with the question is.
+    pub const MAX_K1: f32 = 1e6;
+
     /// Refuses constants that make no sense.
     pub(super) fn check(self) -> Result<(), SparseError> {
         match self {
-            Self::Bm25 { k1, b } if !(k1 >= 0.0 && k1.is_finite() && (0.0..=1.0).contains(&b)) => {
+            Self::Bm25 { k1, b } if !((0.0..=Self::MAX_K1).contains(&k1) && (0.0..=1.0).contains(&b)) => {
                 Err(SparseError::Parameters { k1, b })
             }
             _ => Ok(()),

@@ -72,6 +72,11 @@ impl BucketSite {
         &self.buckets
     }
 
+    /// Returns the centroids of the buckets.
+    pub fn centroids(&self) -> &Centroids {
+        self.index.centroids()
+    }
+
     /// Returns how many buckets are fetched for a question.
     pub fn plan(&self) -> Plan {
         self.plan

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpr_core::Embedding;
 use dpr_core::private::encrypted::delta::MOST_DELTA;
+use dpr_core::private::encrypted::search::{PUBLIC_FILES, Public};
 use dpr_core::private::encrypted::{Delta, WireError};
 use dpr_core::random::SplitMix;
 use dpr_data::Passage;
@@ -135,6 +136,41 @@ fn whoever_takes_one_version_alone_takes_no_changes_of_it() {
         matches!(&refused, ClientError::Version { got, .. } if got.ends_with("and 1 changes since")),
         "{refused}"
     );
+}
+
+/// A page has one [`Public`] for all of its searches, those that take one version alone and those that do not.
+#[test]
+fn a_search_is_told_of_the_changes_of_a_delta_that_another_took_in_or_is_not_ranked_by_them() {
+    let bench = Bench::new();
+    let question = vectors(1, 5);
+    bench.put("new", "text", &question);
+    let (checked, delta) = (bench.tables.checked(), bench.tables.delta(&bench.writer.live().snapshot()));
+    let file = |name: &str| bench.tables.public_contents().find(|file| file.1 == name).unwrap().0.bytes();
+    let mut public = Public::read(checked.clone(), PUBLIC_FILES.map(file)).unwrap();
+    // A ranking whose answer says that there are so many changes.
+    let ranked = |public: &Public, changes: u64| {
+        let (message, pending) = public.ask(public.masks(1).unwrap(), &question).unwrap();
+        let asked = bench.tables.read_rank(&message, changes).unwrap();
+        let ranking = public.ranked(pending, &bench.tables.rank(&[asked]).concat());
+        let told = (ranking.changes(), public.is_behind(&ranking));
+        (ranking, told)
+    };
+    let columns = |public: &Public, ranking| {
+        let (message, chosen) = public.choose(ranking).unwrap();
+        let answer = bench.tables.fetch(&[bench.tables.read_fetch(&message).unwrap()]);
+        public.open(chosen, &answer.concat()).unwrap().columns
+    };
+    let (without, told) = ranked(&public, 0);
+    assert_eq!((told, ranked(&public, 1).1), ((0, false), (1, true)));
+    let bytes = delta.unwrap();
+    public.update(&bytes).unwrap();
+    let added = vec![Delta::read(checked, &bytes).unwrap().texts];
+    let found = columns(&public, without);
+    assert!(found.len() == 1 && found != added, "one of the tables");
+    for (changes, expected) in [(0, (1, false)), (1, (1, false)), (2, (2, true))] {
+        let (ranking, told) = ranked(&public, changes);
+        assert_eq!((told, columns(&public, ranking) == added), (expected, true), "{changes}");
+    }
 }
 
 #[test]

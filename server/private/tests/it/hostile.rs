@@ -1,10 +1,14 @@
 //! Servers and files that are wrong: errors, never a panic, and never a text that was not verified.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use dpr_core::private::encrypted::manifest::Tables as Checked;
-use dpr_core::private::encrypted::{ManifestError, WireError};
+use dpr_core::private::encrypted::{ManifestError, Projection, WireError};
 use dpr_core::random::SplitMix;
+use dpr_files::progress::Silent;
 use dpr_private::client::{Client, ClientError};
-use dpr_private::{AnswerError, Tables, dir_of_version};
+use dpr_private::{AnswerError, BuildOptions, Tables, build, dir_of_version};
 use serde_json::{Value, json};
 
 use crate::support::{DIM, Direct, MODEL, passages, tables, vectors};
@@ -90,6 +94,76 @@ fn a_wrong_answer_is_an_error_or_other_passages_but_never_another_text() {
         .unwrap();
         keeping.search(question, 3).unwrap();
     }
+}
+
+#[test]
+fn scores_hold_no_decoded_error_whatever_noise_the_manifest_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (index, tables) = tables(dir.path(), 300);
+    let content = tables.public_contents().find(|file| file.1 == "projection.f16").unwrap().0;
+    let projection = Projection::read(tables.checked(), content.bytes()).unwrap();
+    let mut json: Value = serde_json::from_slice(tables.json()).unwrap();
+    let path = dir_of_version(dir.path(), 1).join("private.json");
+    for noise in [1e-9, 0.0, -1e-300, 1e300] {
+        json["rank"]["noise"] = json!(noise);
+        fs_err::remove_file(&path).unwrap();
+        fs_err::write(&path, json.to_string()).unwrap();
+        let tables = Tables::open(dir.path(), 1, index.version()).unwrap();
+        let mut client = connect(&tables, |_, answer| answer).unwrap();
+        for question in vectors(20, 1).chunks(DIM) {
+            let projected = projection.project(question).unwrap();
+            let (offset, next) = (projected.inner_product(0.0), projected.inner_product(1.0));
+            for hit in client.search(question, 5).unwrap() {
+                let decoded = (hit.score - offset) / (next - offset);
+                let is_whole = (decoded - decoded.round()).abs() < 1e-2;
+                assert!(is_whole || noise == 1e300, "noise {noise}: {decoded}");
+                assert!(hit.score.is_finite(), "noise {noise}");
+            }
+        }
+    }
+}
+
+/// `dpr index private` exchanges the directory at any time, also while a server opens it.
+#[test]
+#[cfg_attr(not(unix), ignore = "a directory of mapped files cannot be renamed there")]
+fn tables_whose_directory_is_exchanged_while_they_are_opened_are_of_one_manifest_or_refused() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (index, first) = tables(dir.path(), 300);
+    drop(first);
+    let used = dir_of_version(dir.path(), 1);
+    let [other, third] = ["other", "third"].map(|name| elsewhere.path().join(name));
+    fs_err::rename(&used, &other).unwrap();
+    let options = BuildOptions { dims: Some(32), ..BuildOptions::default() };
+    build(dir.path(), &options, &Silent).unwrap();
+    let open = || Tables::open(dir.path(), 1, index.version());
+    let begun = Instant::now();
+    open().unwrap();
+    // Long enough for about every second opening to see one directory alone.
+    let longest = 4 * begun.elapsed().as_micros() as usize + 1;
+    let (over, until) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(60));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = SplitMix::new(3);
+            while !over.load(Ordering::Relaxed) && Instant::now() < until {
+                for (from, to) in [(&used, &third), (&other, &used), (&third, &other)] {
+                    fs_err::rename(from, to).unwrap();
+                }
+                std::thread::sleep(Duration::from_micros(random.below(longest) as u64));
+            }
+        });
+        let all = passages(300);
+        let mut opened = 0;
+        while opened < 60 && Instant::now() < until {
+            let Ok(tables) = open() else { continue };
+            opened += 1;
+            let client = connect(&tables, |_, answer| answer);
+            let hits = client.and_then(|mut client| client.search(&vectors(300, 1)[..DIM], 3));
+            // Columns of other tables have other hashes.
+            let hits = hits.unwrap_or_else(|error| panic!("opening {opened}: {error}"));
+            assert!(hits.iter().all(|hit| all.iter().any(|p| (&p.id, &p.text) == (&hit.id, &hit.text))));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

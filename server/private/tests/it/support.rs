@@ -78,10 +78,10 @@ impl Transport for Direct<'_> {
                 self.tables.delta(&self.live.ok_or("nothing has changed")?.snapshot())?.to_vec()
             }
             (Some((sha256, name)), _) => {
-                let mut files = self.tables.public_files();
-                let (path, ..) =
+                let mut files = self.tables.public_contents();
+                let (content, ..) =
                     files.find(|file| (file.1, file.2.sha256.as_str()) == (name, sha256)).unwrap();
-                fs_err::read(path)?
+                content.bytes().to_vec()
             }
         };
         Ok((self.change)(path, answer))

@@ -22,7 +22,7 @@ struct Bench {
     version: [u8; 32],
     rank: usize,
     fetch: usize,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 /// Builds an index and its private tables.
@@ -57,7 +57,7 @@ fn bench_within(options: Options, timeout: Duration) -> (Bench, Arc<TablesOfVers
     let of_version = served.of(&index).unwrap();
     let encrypted = Some(Arc::new(served));
     assert!(state.publish_all(Serving { encrypted, ..Serving::new(search) }));
-    (Bench { app: app(state), version, rank, fetch, _dir: dir }, of_version)
+    (Bench { app: app(state), version, rank, fetch, dir }, of_version)
 }
 
 impl Bench {
@@ -263,6 +263,26 @@ async fn the_tables_are_described_and_a_server_without_says_so() {
     assert_eq!(reply.error(), (404, "no_encrypted_search".into()));
 }
 
+/// `dpr index private` puts other tables in the place of those that a server has open.
+#[tokio::test]
+#[cfg_attr(not(unix), ignore = "a mapped file cannot be removed there")]
+async fn files_stay_those_that_were_checked_when_others_take_their_paths() {
+    let bench = bench(Options::default());
+    let manifest = get(&bench.app, "/v1/encrypted").await.json();
+    let tables = dpr_private::dir_of_version(bench.dir.path(), 1);
+    for (name, file) in manifest["files"].as_object().unwrap() {
+        let path = tables.join(name);
+        fs_err::remove_file(&path).unwrap();
+        fs_err::write(&path, vec![7; file["bytes"].as_u64().unwrap() as usize]).unwrap();
+        let sha256 = file["sha256"].as_str().unwrap();
+        let address = format!("/v1/encrypted/files/{sha256}/{name}");
+        let whole = get(&bench.app, &address).await;
+        assert_eq!((whole.status, sha256_hex(&whole.body).as_str()), (StatusCode::OK, sha256), "{name}");
+        let part = get_with(&bench.app, &address, &[("range", "bytes=5-9")]).await;
+        assert_eq!((part.status.as_u16(), part.body.as_slice()), (206, &whole.body[5..10]), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn what_changed_is_told_by_every_ranking_and_handed_out_whole_up_to_a_limit() {
     let dir = tempfile::tempdir().unwrap();
@@ -275,7 +295,7 @@ async fn what_changed_is_told_by_every_ranking_and_handed_out_whole_up_to_a_limi
     let served = ServedTables::new(tables, 1, 16, Duration::from_secs(10)).unwrap();
     let search = Arc::<dpr_index::LiveIndex>::clone(writer.live());
     assert!(state.publish_all(Serving { encrypted: Some(Arc::new(served)), ..Serving::new(search) }));
-    let bench = Bench { app: app(state), version, rank, fetch: 0, _dir: dir };
+    let bench = Bench { app: app(state), version, rank, fetch: 0, dir };
     let changes = async || {
         let reply = bench.post("/v1/encrypted/rank", bench.message(Kind::Rank, 32, rank, 1)).await;
         (reply.status == StatusCode::OK).then(|| u64::from_le_bytes(reply.body[40..48].try_into().unwrap()))

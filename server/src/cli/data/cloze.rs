@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::{CliError, output};
+use crate::cli::args::at_least_one;
 use dpr_data::check_not_input;
 use dpr_train::mine::{ClozeOptions, cloze};
 
@@ -23,7 +24,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     keep: f64,
     /// Passages to use, at most, drawn from the whole corpus
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     limit: Option<usize>,
     /// Decides the sentences
     #[arg(long, value_name = "N", default_value_t = 12345)]

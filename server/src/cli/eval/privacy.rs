@@ -164,7 +164,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     for mode in &modes {
         let mode = mode.as_ref();
         let (attacked, searched) = (attack(mode, &attackers)?, search(mode, backend, searched_for)?);
-        report.modes.push(ModeReport { mode: mode.name(), sees: mode.sees(), attacked, searched });
+        let (name, sees, groups) = (mode.name(), mode.sees(), mode.groups());
+        report.modes.push(ModeReport { mode: name, sees, attacked, searched, groups });
         progress.advance(1);
     }
     progress.finish();

@@ -11,7 +11,7 @@ use super::super::{CliError, output};
 use super::questions::{QuestionArgs, Questions};
 use crate::cli::progress;
 use dpr_eval::{Accuracy, DEFAULT_KS, first_hit};
-use dpr_index::search::{Fusion, Method, fuse};
+use dpr_index::search::{Fusion, Method, Ranker, fuse};
 
 /// Options of `dpr eval tune-hybrid`.
 #[derive(Debug, clap::Args)]
@@ -69,9 +69,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let progress = progress::on_stderr();
     progress.start("ranking", "questions", set.questions.len() as u64);
     for (block, (questions, vectors)) in set.questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)).enumerate() {
-        let (sparse, dense) = source.ranker().both(&texts(questions), vectors)?;
+        let ranker = source.ranker();
+        // As many as a search for `depth` combines.
+        let rows_asked = ranker.depth.max(depth);
+        let (sparse, dense) = Ranker { depth: rows_asked, ..ranker }.both(&texts(questions), vectors)?;
         let pairs = sparse.par_iter().zip(&dense).enumerate();
-        let rows_asked = source.ranker().depth;
         ranks.par_extend(pairs.map(|(at, (sparse, dense))| {
             // The same passages come first under most weights: each is judged once.
             let mut judged = HashMap::new();

@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 
 use dpr_core::DeviceChoice;
 use dpr_data::{read_passages, read_questions};
-use dpr_encode::model::{CrossEncoderDir, ModelDir};
+use dpr_encode::model::CrossEncoderDir;
 use dpr_files::{DirLock, atomic};
 use dpr_index::sparse::Analyzer;
 use dpr_train::mine::check_questions;
-use dpr_train::{DataFile, RunDir, TrainConfig, TrainDevice, TrainError, Weights, keep_freed_memory};
+use dpr_train::{
+    DataFile, RunDir, TrainConfig, TrainDevice, TrainError, Weights, check_before_mining, keep_freed_memory,
+};
 use serde::{Deserialize, Serialize};
 
 use super::super::{CliError, output, run_arguments};
@@ -111,13 +113,13 @@ fn begin_with(args: &super::Args, rounds: usize, passages: &Path, questions: &Pa
     let mut with_mined = training.clone();
     with_mined.data.train.push(DataFile { path: questions.into(), weight: 1.0 });
     with_mined.check()?;
-    ModelDir::open(&training.model.start)?;
+    let device = TrainDevice::open(args.run.device)?;
     given.denoise.as_deref().map(CrossEncoderDir::open).transpose()?;
-    check_questions(&read_questions(questions)?, given.positives.into())?;
+    let asked = read_questions(questions)?;
+    check_questions(&asked, given.positives.into())?;
+    check_before_mining(&training, asked.len(), &device)?;
     read_passages(passages)?;
-    let files = training.data.train.iter().map(|file| &file.path).chain(&training.data.dev);
-    files.into_iter().try_for_each(|path| fs_err::File::open(path).map(drop))?;
-    args.run.write_down_threads(&mut training.compute, &TrainDevice::open(args.run.device)?);
+    args.run.write_down_threads(&mut training.compute, &device);
 
     if let Some(out) = args.run.out.as_deref().filter(|out| is_in(out)) {
         return Err(TrainError::Exists { dir: out.into() }.into());

@@ -159,4 +159,11 @@ fn retriever_results_are_streamed_both_ways() {
         message.contains("line 2, column") && message.contains("missing field `has_answer`"),
         "{message}"
     );
+    let item = dpr.trim_start_matches('[').trim_end_matches(']');
+    let blank = files.write("blank.json", format!("[{item},{}]", item.replace("\"q\"", "\" \"")));
+    let mut results = read_results(&blank).unwrap();
+    assert!(results.next().unwrap().is_ok());
+    let message = results.next().unwrap().unwrap_err().to_string();
+    assert!(message.contains("blank.json: item 2 has an empty `question`"), "{message}");
+    assert!(results.next().is_none());
 }

@@ -82,10 +82,10 @@ pub struct DataOptions {
     pub shuffle_positives: bool,
     /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none,
     /// as in the paper, whose batches are random. In either case a batch holds no passage as the positive of two
-    /// questions.
+    /// questions, and no question twice.
     pub bucket: usize,
-    /// Questions of the dev files that are used, at most, drawn by the seed. Each measurement encodes up to 1 +
-    /// `dev_hard_negatives` + `dev_random_negatives` passages for each.
+    /// Questions of the dev files that are used, at most, drawn by the seed; 1 at least where there are dev files. Each
+    /// measurement encodes up to 1 + `dev_hard_negatives` + `dev_random_negatives` passages for each.
     pub dev_questions: usize,
     /// Hard negatives of each dev question among which the average rank is taken.
     pub dev_hard_negatives: usize,

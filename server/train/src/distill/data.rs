@@ -85,7 +85,7 @@ impl DistillPrepared {
         let train = teach(train, config.data.passages_per_question)?;
         let dev = teach(dev, RECALL_DEPTH)?;
         if config.model.fit_projection {
-            project::fit(&mut model.encoders[0], &train, config, device, progress)?;
+            project::fit(&mut model, &train, config, device, progress)?;
         }
         if let Some(format) = config.model.dtype {
             model.encoders[0].round_to(format, device)?;

@@ -4,7 +4,7 @@ use dpr_core::encoder::Encoder;
 use nalgebra::DMatrix;
 
 use super::super::draw::draw;
-use super::super::encoders::{TrainDevice, TrainedEncoder, numbers};
+use super::super::encoders::{DualEncoder, TrainDevice, numbers};
 use super::super::error::TrainError;
 use super::super::evaluate::encode;
 use super::config::DistillConfig;
@@ -20,18 +20,20 @@ const FITTED: u64 = 13;
 /// Ridge that is added to the diagonal, as a share of its mean, so that linearly dependent states do no harm.
 const RIDGE: f64 = 1e-3;
 
-/// Sets `encode_proj` of `student`, if it has one, so that it maps the pooled states to the teacher's vectors with
-/// the least squared error. Training then starts from the best that a last layer alone can reach.
+/// Sets `encode_proj` of the student, which is the question encoder of `model`, if it has one, so that it maps the
+/// pooled states of the questions, cut as in training, to the teacher's vectors with the least squared error. Training
+/// then starts from the best that a last layer alone can reach.
 ///
 /// # Errors
 /// [`TrainError`] when the device fails, or when the questions do not determine a layer.
 pub(super) fn fit(
-    student: &mut TrainedEncoder,
+    model: &mut DualEncoder,
     taught: &Taught,
     config: &DistillConfig,
     device: &TrainDevice,
     progress: &dyn Progress,
 ) -> Result<(), TrainError> {
+    let student = model.question();
     let place = |name: &str| student.parameters.iter().position(|parameter| parameter.name == name);
     let (Some(weight), Some(bias)) = (place("encode_proj.weight"), place("encode_proj.bias")) else {
         return Ok(());
@@ -40,7 +42,7 @@ pub(super) fn fit(
     // Files come one after another, each with questions of one kind: the first ones would stand for the first file.
     let rows = draw(0..taught.questions.len(), QUESTIONS, config.run.seed, FITTED);
     let count = rows.len();
-    let tokens = rows.iter().map(|row| student.tokenizer.question(&taught.questions[*row]));
+    let tokens = rows.iter().map(|row| model.question_tokens(&taught.questions[*row]));
     let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
 
     let net = Encoder { projection: None, ..student.net().clone() };
@@ -71,6 +73,7 @@ pub(super) fn fit(
         expected: "the questions do not determine a last layer: give other questions, or say false".into(),
     };
     let layer = square.cholesky().ok_or_else(undetermined)?.solve(&states.tr_mul(&goals));
+    let student = &mut model.encoders[0];
     // Column by column in nalgebra, row by row in the module.
     student.weights[weight] = layer.rows(0, hidden).transpose().iter().map(|value| *value as f32).collect();
     student.weights[bias] = layer.row(hidden).iter().map(|value| *value as f32).collect();

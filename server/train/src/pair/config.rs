@@ -122,7 +122,7 @@ pub struct PairDataOptions {
     pub kept_negatives: usize,
     /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none.
     pub bucket: usize,
-    /// Questions of the dev files that are used, at most, drawn by the seed.
+    /// Questions of the dev files that are used, at most, drawn by the seed; 1 at least where there are dev files.
     pub dev_questions: usize,
 }
 
@@ -210,6 +210,9 @@ impl PairConfig {
         if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return bad(setting, "0".into(), "it must be 1 at least");
         }
+        if data.dev_questions == 0 && !data.dev.is_empty() {
+            return bad("data.dev_questions", "0".into(), "it must be 1 at least");
+        }
         if self.task == PairTask::Reader && self.objective.loss != RankLoss::default() {
             return bad("objective.loss", "binary".into(), "a reader has one objective: leave it out");
         }
@@ -283,6 +286,10 @@ mod tests {
             ("[model]\nstart = \"m\"\n[objective]\nloss = \"binary\"", "objective.loss is binary"),
             ("[model]\nstart = \"m\"\n[objective]\nmax_matches = 0", "objective.max_matches is 0"),
             ("[model]\nstart = \"m\"\n[data]\nnegatives_per_question = 0", "negatives_per_question is 0"),
+            (
+                "[model]\nstart = \"m\"\n[data]\ndev = [\"d\"]\ndev_questions = 0",
+                "data.dev_questions is 0; it must be",
+            ),
             ("[model]\nstart = \"m\"\n[run]\nbatch_size = 0", "run.batch_size is 0"),
             ("[model]\nstart = \"m\"\nteacher = \"t\"", "model.teacher is t; a reader learns from answers"),
             (

@@ -50,25 +50,37 @@ impl PairData {
     /// Reads the files that `config` names.
     ///
     /// # Errors
-    /// [`TrainError::Item`] for a question without answers, where a reader is trained, and for a DPR training item
-    /// without a positive; [`TrainError::PairFormat`] for a file of another kind; [`TrainError::Data`] for one that
-    /// cannot be read.
+    /// [`TrainError::Item`] for a question without answers, where a reader is trained, for one whose answers are all
+    /// empty, and for a DPR training item without a positive; [`TrainError::NoDevQuestions`] for dev files without a
+    /// question to measure with; [`TrainError::PairFormat`] for a file of another kind; [`TrainError::Data`] for one
+    /// that cannot be read.
     pub(super) fn read(config: &PairConfig) -> Result<Self, TrainError> {
         let mut data = Self::default();
-        let mut read = |path: &Path| -> Result<Vec<PairItem>, TrainError> {
+        // The items of a file that have a positive, and the number of those that have none.
+        let mut read = |path: &Path| -> Result<(Vec<PairItem>, usize), TrainError> {
             let mut items = items(path, &mut data.pool, config)?;
             let before = items.len();
             items.retain(|item| !item.positives.is_empty());
-            data.unanswered += before - items.len();
-            Ok(items)
+            let unanswered = before - items.len();
+            data.unanswered += unanswered;
+            Ok((items, unanswered))
         };
         let mut train = Vec::new();
         for DataFile { path, weight } in &config.data.train {
-            train.push(ItemSet { path: path.clone(), weight: *weight, items: read(path)? });
+            train.push(ItemSet { path: path.clone(), weight: *weight, items: read(path)?.0 });
         }
-        let mut dev = Vec::new();
+        let (mut dev, mut unanswered) = (Vec::new(), 0);
         for path in &config.data.dev {
-            dev.extend(read(path)?);
+            let (items, without) = read(path)?;
+            dev.extend(items);
+            unanswered += without;
+        }
+        if dev.is_empty() && !config.data.dev.is_empty() {
+            let reason = match unanswered {
+                0 => "they hold no questions".to_owned(),
+                count => format!("none of their questions ({count}) has a passage that answers it"),
+            };
+            return Err(TrainError::NoDevQuestions { files: config.data.dev.clone(), reason });
         }
         let dev = draw(dev, config.data.dev_questions, config.run.seed, DEV);
         (data.train, data.dev) = (ItemSets(train), dev);
@@ -143,21 +155,36 @@ fn items(path: &Path, pool: &mut PassagePool, config: &PairConfig) -> Result<Vec
         FileFormat::DprResult => results(path, pool)?,
         found => return Err(TrainError::PairFormat { path: path.into(), found: found.name() }),
     };
+    let refused = |number: usize, what, fix| TrainError::Item {
+        path: path.into(),
+        item: number + 1,
+        question: items[number].question.clone(),
+        what,
+        fix,
+    };
     let silent = items.iter().position(|item| item.answers.is_empty());
-    match silent {
-        Some(number) if config.task == PairTask::Reader => Err(TrainError::Item {
-            path: path.into(),
-            item: number + 1,
-            question: items[number].question.clone(),
-            what: "no answers",
-            fix: "leave it out: a reader learns to mark answers",
-        }),
-        _ => Ok(items),
+    if let Some(number) = silent.filter(|_| config.task == PairTask::Reader) {
+        return Err(refused(number, "no answers", "leave it out: a reader learns to mark answers"));
+    }
+    // An item without a positive is left out, whatever its answers are.
+    let is_blank = |item: &PairItem| {
+        !item.answers.is_empty()
+            && !item.positives.is_empty()
+            && AnswerMatcher::new(&item.question, &Answers::Texts(item.answers.clone())).is_err()
+    };
+    match items.par_iter().position_first(is_blank) {
+        Some(number) => Err(refused(
+            number,
+            "only answers that are empty after normalisation (no letter, digit or sign is left)",
+            "correct them, or leave the question out",
+        )),
+        None => Ok(items),
     }
 }
 
 /// Questions with their paragraphs; the negatives are the paragraphs of the same article that come after it, and then
-/// those before it.
+/// those before it. A question that its paragraph does not answer, as SQuAD 2.0 marks it by listing no answers, has no
+/// passages.
 fn squad(path: &Path, pool: &mut PassagePool, kept: usize) -> Result<Vec<PairItem>, TrainError> {
     let mut places = HashMap::new();
     let mut articles: HashMap<String, Vec<u32>> = HashMap::new();
@@ -172,8 +199,8 @@ fn squad(path: &Path, pool: &mut PassagePool, kept: usize) -> Result<Vec<PairIte
     }
     let questions = read_questions(path)?.into_iter();
     let items = questions.map(|question| {
-        let gold =
-            question.gold.as_ref().and_then(|gold| places.get(&gold.id).map(|place| (&gold.id, place)));
+        let gold = question.gold.as_ref().filter(|_| !question.answers.is_empty());
+        let gold = gold.and_then(|gold| places.get(&gold.id).map(|place| (&gold.id, place)));
         let (mut positives, mut negatives) = (Vec::new(), Vec::new());
         if let Some((id, (place, number))) = gold {
             positives.push(*place);
@@ -254,6 +281,64 @@ mod tests {
         assert_ne!(digest(&["a", "b"], &[]), digest(&["a"], &["b"]));
         let before = "a23e50689997ee5853671bc2668bf1811ee1cc7ce9d20b86522daee3cc5a5e09";
         assert_eq!(digest(&["a"], &[]), before, "runs without dev questions go on");
+    }
+
+    /// Returns the data that a reranker is trained on, with a training file of this text, and a dev file where one is
+    /// given.
+    fn read(train: &str, dev: Option<&str>) -> Result<PairData, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let mut config = PairConfig { task: PairTask::Reranker, ..PairConfig::default() };
+        config.data.train = vec![DataFile { path: write("train.json", train), weight: 1.0 }];
+        config.data.dev = dev.map(|text| write("dev.json", text)).into_iter().collect();
+        PairData::read(&config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_paragraph_is_no_positive_of_a_question_that_it_does_not_answer() {
+        let squad = serde_json::json!({"version": "v2.0", "data": [{"title": "Rhine", "paragraphs": [
+            {"context": "The Rhine rises in the Alps.", "qas": [
+                {"id": "1", "question": "Where does it rise?", "is_impossible": false,
+                    "answers": [{"text": "the Alps", "answer_start": 19}]},
+                {"id": "2", "question": "Where does the Elbe rise?", "is_impossible": true, "answers": [],
+                    "plausible_answers": [{"text": "the Alps", "answer_start": 19}]},
+            ]},
+            {"context": "It is long.", "qas": []},
+        ]}]});
+        let data = read(&squad.to_string(), None).unwrap();
+        let questions: Vec<&str> = data.items().map(|item| item.question.as_str()).collect();
+        assert_eq!((questions, data.unanswered), (vec!["Where does it rise?"], 1));
+        assert_eq!(data.item(0).unwrap().negatives, [1]);
+    }
+
+    #[test]
+    fn dev_files_without_a_question_to_measure_with_are_refused() {
+        let item = |has_answer: bool| {
+            serde_json::json!([{"question": "who?", "answers": ["me"], "ctxs": [
+                {"id": "1", "title": "", "text": "me", "score": 1.0, "has_answer": has_answer}]}])
+        };
+        let train = item(true).to_string();
+        assert_eq!(read(&train, Some(&train)).unwrap().dev.len(), 1);
+        let error = read(&train, Some(&item(false).to_string())).map(|_| ()).unwrap_err();
+        let reason = "dev.json: no question to measure with: none of their questions (1) has a passage that answers it";
+        assert!(error.contains(reason), "{error}");
+    }
+
+    #[test]
+    fn an_item_whose_answers_are_all_empty_is_named_with_its_file() {
+        let item = |answer: &str| {
+            serde_json::json!({"question": "who?", "answers": [answer], "positive_ctxs": [{"title": "", "text": "me"}],
+                "hard_negative_ctxs": [], "negative_ctxs": []})
+        };
+        let error = read(&serde_json::json!([item("me"), item("\u{200b}")]).to_string(), None);
+        let error = error.map(|_| ()).unwrap_err();
+        let named =
+            error.contains("train.json: item 2 (\"who?\")") && error.contains("empty after normalisation");
+        assert!(named, "{error}");
     }
 
     #[test]

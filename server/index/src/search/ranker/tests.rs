@@ -1,5 +1,6 @@
 //! Ranking among some passages against ranking all and leaving out the others, while an index changes.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use dpr_core::random::SplitMix;
@@ -10,7 +11,10 @@ use super::*;
 use crate::search::{Filter, HYBRID_DEPTH};
 use crate::sparse::{Analyzer, SparseOptions};
 use crate::vectors::VectorSet;
-use crate::{IndexOptions, IndexWriter, LoadedSparse, NewPassage, Snapshot, build_index, build_sparse_index};
+use crate::{
+    IndexOptions, IndexWriter, LoadedIndex, LoadedSparse, NewPassage, Snapshot, build_index,
+    build_sparse_index,
+};
 
 const DIM: usize = 8;
 const ROWS: usize = 1200;
@@ -89,6 +93,8 @@ fn check(snapshot: &Snapshot) {
             for (depth, fusion) in [(HYBRID_DEPTH, Fusion::PAPER), (50, Fusion::RECIPROCAL)] {
                 let ranker = Ranker { allowed: Some(&allowed), depth, ..whole };
                 let found = ranker.rank(Method::Hybrid, &questions, &vectors, k, fusion).unwrap();
+                // Lists as long as what is asked for, at least.
+                let depth = depth.max(k);
                 let expected = by_bm25.iter().zip(&by_vectors).map(|(sparse, dense)| {
                     let [sparse, dense] =
                         [sparse, dense].map(|rows| without_others(rows.clone(), &allowed, depth));
@@ -153,5 +159,58 @@ fn an_index_of_words_alone_is_filtered_too() {
         };
         let found = ranker.rank(Method::Bm25, question, &[], 7, Fusion::PAPER).unwrap().remove(0);
         assert_eq!(found, without_others(all.clone(), &allowed, 7), "{filter:?}");
+    }
+}
+
+/// Builds an index of [`ROWS`] passages with vectors and words in `dir`, and opens it.
+fn built(dir: &Path, random: &mut SplitMix) -> Snapshot {
+    let passages: Vec<Passage> = (0..ROWS).map(|number| passage(number, random)).collect();
+    let rows: Vec<f32> = (0..ROWS).flat_map(|_| vector(random)).collect();
+    let set = VectorSet::new("ab".repeat(32), DIM, passages, rows);
+    let sparse = SparseOptions { analyzer: Analyzer::English, threads: 1 };
+    let options = IndexOptions { sparse: Some(sparse), ..IndexOptions::default() };
+    build_index(&set, dir, &options, &Silent).unwrap();
+    Snapshot::of(LoadedIndex::open(dir).unwrap())
+}
+
+#[test]
+fn hybrid_ranking_finds_as_many_as_are_asked_for_whatever_the_depth() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = SplitMix::new(5);
+    let snapshot = built(dir.path(), &mut random);
+    let (questions, vectors) = (["word1 word30", "no such terms"], [1, 2].map(|_| embedding(&mut random)));
+    let (words, dense) = (Some(&snapshot as &dyn WordIndex), Some(&snapshot as &dyn VectorIndex));
+    let ranker = |depth| Ranker { words, vectors: dense, allowed: None, bm25: Scoring::PAPER, depth };
+    for fusion in [Fusion::PAPER, Fusion::RECIPROCAL] {
+        let rank = |depth, k| ranker(depth).rank(Method::Hybrid, &questions, &vectors, k, fusion).unwrap();
+        for (depth, k) in [(1, 3), (20, 21), (20, 400), (50, ROWS), (HYBRID_DEPTH, 2 * ROWS), (5, usize::MAX)]
+        {
+            let found = rank(depth, k);
+            for (at, rows) in found.iter().enumerate() {
+                assert_eq!(rows.len(), k.min(ROWS), "question {at}, depth {depth}, k {k}");
+            }
+            assert_eq!(found, rank(k, k), "as by lists of so many, depth {depth}, k {k}");
+        }
+        // Within the depth the lists are as long as it says.
+        let (sparse, dense) = ranker(20).both(&questions, &vectors).unwrap();
+        assert!(dense.iter().all(|rows| rows.len() == 20));
+        for k in [1, 7, 20] {
+            let expected =
+                sparse.iter().zip(&dense).map(|(sparse, dense)| fuse(sparse, dense, fusion, 20, k));
+            assert_eq!(rank(20, k), expected.collect::<Vec<_>>(), "{k}");
+        }
+    }
+}
+
+#[test]
+fn no_method_ranks_for_a_k_of_0() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = SplitMix::new(6);
+    let snapshot = built(dir.path(), &mut random);
+    let (words, vectors) = (Some(&snapshot as &dyn WordIndex), Some(&snapshot as &dyn VectorIndex));
+    let ranker = Ranker { words, vectors, allowed: None, bm25: Scoring::PAPER, depth: HYBRID_DEPTH };
+    for method in [Method::Bm25, Method::Tfidf, Method::Dense, Method::Hybrid] {
+        let found = ranker.rank(method, &["word1"], &[embedding(&mut random)], 0, Fusion::PAPER);
+        assert!(matches!(found, Err(SearchError::Query(QueryError::K))), "{}: {found:?}", method.name());
     }
 }

@@ -12,7 +12,7 @@ mod stop;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
@@ -28,6 +28,17 @@ impl Analyzer {
         let mut terms = Vec::new();
         Analysis::new(self).each(text, |term| terms.push(term.to_owned()));
         terms
+    }
+
+    /// Returns the number of different terms of a text: a search for it reads the lists of so many terms at most.
+    pub(crate) fn count_distinct_terms(self, text: &str) -> usize {
+        let mut terms = HashSet::new();
+        Analysis::new(self).each(text, |term| {
+            if !terms.contains(term) {
+                terms.insert(term.to_owned());
+            }
+        });
+        terms.len()
     }
 }
 
