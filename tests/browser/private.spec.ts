@@ -7,6 +7,7 @@ import { openPanels, violations, violationsInAll } from './support/axe.ts';
 import { ask, expect, openBlank, openDemo, ready, test } from './support/fixtures.ts';
 import type { Gateway } from './support/gateway.ts';
 import { repository } from './support/paths.ts';
+import { offerReader, smallReader } from './support/reader.ts';
 import { startServer } from './support/serve.ts';
 import { squadQuestions } from './support/squad.ts';
 
@@ -248,6 +249,50 @@ test('the search page says of each mode what is sent, and what was', async ({ pa
     const sent = gateway.requests.slice(-requests).reduce((sum, { body }) => sum + body.length, 0);
     if (requests > 0) await expect(page.locator('#privacy-saw'), name).toContainText(`${sent.toLocaleString('en')} bytes were sent`);
   }
+});
+
+test('the search page loads its reader before a private search, and asks for nothing after it', async ({ page, gateway }) => {
+  gateway.serve(server.url);
+  offerReader(gateway, smallReader());
+  await openDemo(page, gateway);
+  await ready(page);
+  await page.locator('#options summary').click();
+  const mode = page.locator('#privacy');
+  const isOfReader = (path: string) => path.startsWith('/reader-files/');
+  // Where no answers are wanted, no reader is loaded.
+  await mode.selectOption('encrypted');
+  const held = gateway.requests.length;
+  await ask(page, 'who won super bowl 50');
+  await expect(page.locator('#privacy-saw')).toContainText('encrypted', { timeout: 60_000 });
+  expect(gateway.requests.slice(held).filter(({ path }) => isOfReader(path))).toEqual([]);
+  await page.getByLabel('Mark answers').check();
+  const before = gateway.requests.length;
+  await ask(page, 'who won super bowl 50');
+  await expect(page.locator('.result mark')).toHaveCount(10, { timeout: 60_000 });
+  const paths = gateway.requests.slice(before).map(({ path }) => path);
+  const searched = paths.indexOf('/v1/encrypted/rank');
+  expect(paths.slice(0, searched).filter(isOfReader)).toHaveLength(3);
+  expect(paths.slice(searched)).toEqual(['/v1/encrypted/rank', '/v1/encrypted/fetch']);
+});
+
+test('what was sent in each mode is listed once, and not among what was fetched', async ({ page, gateway }) => {
+  gateway.serve(server.url);
+  await openDemo(page, gateway);
+  await ready(page);
+  await page.locator('#options summary').click();
+  for (const [name, most] of [['plain', 1], ['blurred', 2], ['encrypted', 4]] as const) {
+    await page.locator('#privacy').selectOption(name);
+    await ask(page, 'who won super bowl 50');
+    await expect(page.locator('#sent-list summary')).toHaveCount(most, { timeout: 60_000 });
+    await expect(page.locator('#privacy-saw')).toContainText(/were sent/);
+  }
+  await page.locator('.downloads summary').click();
+  const listed = await page.locator('#fetched b').allTextContents();
+  const posted = new Set(gateway.requests.filter(({ method }) => method === 'POST').map(({ path }) => `GET ${path}`));
+  expect(posted.size).toBe(4);
+  expect(listed.filter((line) => posted.has(line))).toEqual([]);
+  // What everybody fetches alike is.
+  expect(listed.some((line) => line.startsWith('GET /v1/encrypted/files/'))).toBe(true);
 });
 
 test('in a private mode the search page offers no filters, and those in use go', async ({ page, gateway }) => {

@@ -1,5 +1,6 @@
 import type { Answer, Hit, ModelManifest, SearchClient } from 'dpr-web';
 import { DprWebError } from 'dpr-web';
+import type { Connection } from './connection.js';
 import { byId, make } from './dom.js';
 import { fixed } from './format.js';
 
@@ -12,6 +13,8 @@ export class Answers {
   readonly #marks = toggle('Mark answers, read in this page');
   readonly #ranks = toggle('Re-rank by them');
   readonly #best = make('p', 'notice');
+  /** Why the passages of the search are not read; `undefined` where they may be. */
+  #obstacle: string | undefined;
 
   constructor() {
     const controls = document.querySelector('.controls')!;
@@ -31,10 +34,34 @@ export class Answers {
     this.#best.hidden = true;
   }
 
+  /**
+   * Before a private search, loads the reader where answers are wanted: a download after the search would tell the
+   * server that it has succeeded. Never rejects.
+   */
+  async prepare(connection: Connection, signal: AbortSignal): Promise<void> {
+    this.#obstacle = undefined;
+    if (connection.privacy === 'plain') return;
+    this.#obstacle = 'The reader is loaded before a private search: search again.';
+    if (!this.#isWanted) return;
+    this.#say('Loading the reader…');
+    signal.addEventListener('abort', () => this.clear(), { once: true });
+    try {
+      await connection.loadReader(signal);
+      if (!signal.aborted) this.#obstacle = undefined;
+    } catch (error) {
+      if (!signal.aborted) this.#obstacle = words(error);
+    }
+    if (!signal.aborted) this.clear();
+  }
+
   /** Reads the passages of the list, best first, and marks the answers as they come. Never rejects. */
   async show(client: SearchClient, question: string, hits: Hit[], signal: AbortSignal): Promise<void> {
     this.clear();
-    if (this.#marks.label.hidden || !(this.#marks.input.checked || this.#ranks.input.checked)) return;
+    if (!this.#isWanted) return;
+    if (this.#obstacle !== undefined) {
+      this.#say(`No answers: ${this.#obstacle}`);
+      return;
+    }
     const ranks = this.#ranks.input.checked;
     this.#say('Reading the passages…');
     // Cleared at once: the reader notices later, and may then overwrite the notice of a newer search.
@@ -57,8 +84,12 @@ export class Answers {
       if (ranks) this.#list.prepend(...answers.map(({ hit }) => this.#item(hit)).filter((item) => item !== null));
     } catch (error) {
       if (signal.aborted) return;
-      this.#say(error instanceof DprWebError ? `No answers: ${error.message}. ${error.fix}` : `No answers: ${String(error)}`);
+      this.#say(`No answers: ${words(error)}`);
     }
+  }
+
+  get #isWanted(): boolean {
+    return !this.#marks.label.hidden && (this.#marks.input.checked || this.#ranks.input.checked);
   }
 
   #mark({ hit, start, end, confidence }: Answer): void {
@@ -81,6 +112,10 @@ export class Answers {
 
 function describe({ text, confidence, hit }: Answer): string {
   return `Answer: “${text}”, confidence ${percent(confidence)}, in ${hit.title || 'a passage without a title'}.`;
+}
+
+function words(error: unknown): string {
+  return error instanceof DprWebError ? `${error.message}. ${error.fix}` : String(error);
 }
 
 function percent(value: number): string {

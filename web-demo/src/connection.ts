@@ -86,6 +86,11 @@ export class Connection {
     return client;
   }
 
+  /** Loads the reader, before a private search whose passages it is to read. Rejects as an answer does. */
+  async loadReader(signal: AbortSignal): Promise<void> {
+    await this.#current?.answer('', { privacy: this.privacy, hits: [], signal });
+  }
+
   /** Searches as soon as the encoder is there; if it is replaced meanwhile, its successor answers. */
   async search(question: string, options: SearchOptions): Promise<SearchResult> {
     for (;;) {

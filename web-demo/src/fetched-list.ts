@@ -1,6 +1,9 @@
 import { byId, make } from './dom.js';
 import { count } from './format.js';
 
+/** Addresses of searches, in each mode of a server: they are listed with what they sent. */
+const SEARCHES = /\/v1\/(search|private\/candidates|encrypted\/(rank|fetch))$/;
+
 /** Everything that was fetched, by the page and by its workers, with the bytes that came; failed requests too. */
 export class FetchedList {
   readonly #list = byId('fetched');
@@ -29,7 +32,7 @@ export class FetchedList {
 
   #ofPageEntry({ name, transferSize, responseStatus }: PerformanceResourceTiming): void {
     // Searches stand above, with what they sent.
-    if (new URL(name, location.href).pathname.endsWith('/v1/search')) return;
+    if (SEARCHES.test(new URL(name, location.href).pathname)) return;
     this.#ofPage.add(name);
     const known = this.#ofWorkers.get(name);
     if (known && transferSize === 0) return;

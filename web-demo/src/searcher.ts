@@ -82,6 +82,7 @@ export class Searcher {
     const slow = setTimeout(() => this.#say(true), 150);
     this.#results.busy = true;
     try {
+      await this.#answers.prepare(this.#connection, mine.signal);
       const result = await this.#connection.search(text, { k: K, filter: this.#filter(), signal: mine.signal });
       if (mine.signal.aborted) return;
       this.show(result);

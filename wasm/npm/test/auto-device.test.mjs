@@ -4,9 +4,11 @@ import { QuestionEncoder } from '../dist/index.js';
 import { FakeWorker, tinyModel, until, withGpu, withStorage } from './fake-worker.mjs';
 
 /** Loads with `device: 'auto'`, in a browser with a GPU. */
-function load(t, script, options = {}) {
+function load(t, script, { isSmall = false, ...options } = {}) {
   const { manifest, restore } = tinyModel();
   t.after(restore);
+  // Another encoder of the same vectors.
+  if (isSmall) manifest.encoder.config = manifest.encoder.tokenizer;
   const workers = [];
   const events = [];
   const createWorker = () => {
@@ -33,7 +35,7 @@ for (const [faster, times] of [['webgpu', { cpu: 70, webgpu: 5 }], ['cpu', { cpu
     const encoder = await first.promise;
     assert.equal(encoder.device, 'cpu');
     assert.equal(encoder.dtype, 'q8');
-    await until(() => localStorage.getItem(`dpr-web:device:${'f'.repeat(64)}`) !== null && first.devices().length === 1);
+    await until(() => localStorage.getItem(`dpr-web:device:${encoder.model.encoder.config.sha256}`) !== null && first.devices().length === 1);
     assert.equal(encoder.device, faster);
     assert.deepEqual(first.devices(), [faster]);
     assert.deepEqual([...(await encoder.encode('abc'))], [3, 3, 3, 3]);
@@ -46,6 +48,22 @@ for (const [faster, times] of [['webgpu', { cpu: 70, webgpu: 5 }], ['cpu', { cpu
     assert.ok(!second.events.some((event) => event.status === 'measure'));
   });
 }
+
+test('what is remembered of a server\'s own encoder does not count for its small one, which has the same fingerprint', async (t) => {
+  withGpu(t);
+  const storage = withStorage(t);
+  const script = { cpu: { measure: 70 }, webgpu: { measure: 5 } };
+  const own = load(t, script);
+  const encoder = await own.promise;
+  await until(() => storage.size === 1 && encoder.device === 'webgpu');
+  encoder.dispose();
+  const small = load(t, { cpu: { measure: 1 }, webgpu: { measure: 5 } }, { isSmall: true });
+  const other = await small.promise;
+  assert.equal(other.model.fingerprint, encoder.model.fingerprint);
+  await until(() => storage.size === 2);
+  assert.deepEqual([other.device, small.events.filter(({ status }) => status === 'measure').length], ['cpu', 2]);
+  other.dispose();
+});
 
 test('a WebGPU module that is still downloading holds nothing back', async (t) => {
   withGpu(t);

@@ -217,3 +217,19 @@ test('a search that is given up fetches no further bucket, and the next one goes
   assert.deepEqual(numbers(manifest, requests.map(({ url }) => url)), [2, 4, 9]);
   client.dispose();
 });
+
+test('another index than the expected one is refused: by `connect`, and by a search before a bucket is fetched', async (t) => {
+  withStorage(t);
+  const { asked, manifest } = site(t);
+  const { sha256 } = fileOf(text.encode(JSON.stringify(manifest)));
+  const refusal = { name: 'ModelMismatchError', what: 'index', expected: '0'.repeat(64), got: sha256 };
+  const pinned = (expectIndex) => ({ privacy: { mode: 'bucket', probes: 2, expectIndex } });
+  await assert.rejects(connect(pinned('0'.repeat(64))), refusal);
+  await assert.rejects(connect({ expect: { index: '0'.repeat(64) } }), refusal);
+  const client = await connect({ expect: { index: sha256 } });
+  asked();
+  await assert.rejects(client.search('x', pinned('0'.repeat(64))), refusal);
+  assert.deepEqual(asked(), []);
+  assert.equal((await client.search('x', { k: 1, ...pinned(sha256) })).hits.length, 1);
+  client.dispose();
+});

@@ -237,6 +237,9 @@ test('a client with the mode `local` rejects what `LocalSearch` rejects, and loa
   const sha256 = fileOf(text.encode(JSON.stringify(site.manifest))).sha256;
   await assert.rejects(connect({ privacy: { mode: 'local', expectIndex: '0'.repeat(64) } }), { name: 'ModelMismatchError', what: 'index', got: sha256 });
   (await connect({ privacy: { mode: 'local', expectIndex: sha256 }, expect: { fingerprint: FINGERPRINT } })).dispose();
+  // As `LocalSearch` takes it; `expectIndex` goes before it.
+  await assert.rejects(connect({ expect: { index: '0'.repeat(64) } }), { name: 'ModelMismatchError', what: 'index', got: sha256 });
+  (await connect({ privacy: { mode: 'local', expectIndex: sha256 }, expect: { index: '0'.repeat(64) } })).dispose();
   site.spoiled.set('dpr-static.json', () => new Response('<!doctype html>'));
   const given = options();
   const client = SearchClient.create(URL_OF_INDEX, { privacy: 'local', ...given });
@@ -360,4 +363,16 @@ test('a pack that is not the one that was promised, or makes no sense, is an err
     site.manifest.parts[0].packs = packs;
     await assert.rejects(open({ texts: 'packs' }), (error) => error.name === 'ManifestError' && says.test(error.message), String(says));
   }
+});
+
+test('a search that expects another index is refused before a pack is fetched', async (t) => {
+  const site = host(t, [10, 7], true);
+  const sha256 = fileOf(text.encode(JSON.stringify(site.manifest))).sha256;
+  const client = await connect({ privacy: { mode: 'local', texts: 'packs' } });
+  site.asked();
+  const search = (expectIndex) => client.search('x', { privacy: { mode: 'local', expectIndex } });
+  await assert.rejects(search('0'.repeat(64)), { name: 'ModelMismatchError', what: 'index', expected: '0'.repeat(64), got: sha256 });
+  assert.deepEqual(site.asked(), []);
+  assert.equal((await search(sha256.toUpperCase())).hits.length, 10);
+  client.dispose();
 });

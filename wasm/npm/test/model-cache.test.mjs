@@ -34,6 +34,25 @@ test('the models that are kept are listed with their size, the last used first',
   ]);
 });
 
+test('a server\'s own encoder and its small one, of one fingerprint, are both listed, and deleted together', async (t) => {
+  const { first } = await kept(t, 'abcdefx');
+  const small = { ...model('one, small', 'efa'), fingerprint: first.fingerprint };
+  await noteModel('https://one.test/small', small, 3000);
+  const listed = async () => (await modelCache.list()).map(({ name, bytes }) => [name, bytes]);
+  assert.deepEqual(await listed(), [['one, small', 30], ['one', 40], ['two', 30]]);
+  // The same one at another address.
+  await noteModel('https://other.test/', first, 2500);
+  assert.deepEqual(await listed(), [['one, small', 30], ['one', 40], ['two', 30]]);
+  assert.equal(await modelCache.delete(first.fingerprint), true);
+  assert.deepEqual(await listed(), [['two', 30]]);
+});
+
+test('a model of which nothing is here yet is not listed', async (t) => {
+  await kept(t, 'x');
+  await noteModel('https://one.test/next', model('next', 'uvw'), 3000);
+  assert.deepEqual((await modelCache.list()).map(({ name }) => name), ['two']);
+});
+
 test('a model is here when everything is that loading it takes', async (t) => {
   const { first, second } = await kept(t, 'abc');
   assert.equal(await modelCache.has(first), true);

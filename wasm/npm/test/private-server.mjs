@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SearchClient } from '../dist/index.js';
 import { FakeWorker, tinyModel } from './fake-worker.mjs';
-import { fakeFetch, someBytes } from './helpers.mjs';
+import { fakeFetch, fileOf, someBytes } from './helpers.mjs';
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
@@ -72,9 +72,18 @@ export function privateServer(change = {}) {
   return (path, init, count) => routes[path]?.(init, count);
 }
 
-/** A client of such a server, with all requests that it made, and what its worker was asked. */
-export async function privateClient(t, { routes = {}, module = {}, options = {} } = {}) {
+/**
+ * A client of such a server, with all requests that it made, and what its worker was asked. With `reader`, the server has
+ * one, whose files are these.
+ */
+export async function privateClient(t, { routes = {}, module = {}, options = {}, reader } = {}) {
   const { manifest, restore } = tinyModel();
+  if (reader) {
+    const file = (name) => fileOf(reader[name], `/v1/model/files/${name}`);
+    const named = { name: 'reader', fingerprint: 'e'.repeat(64), max_tokens: 350 };
+    manifest.reader = { ...named, config: file('r.config'), tokenizer: file('r.tokenizer'), weights: { q8: file('r.q8') } };
+    for (const name of Object.keys(reader)) routes = { [`v1/model/files/${name}`]: () => new Response(reader[name]), ...routes };
+  }
   const files = globalThis.fetch;
   const server = privateServer(routes);
   const posts = [];

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { withGpu, withStorage } from './fake-worker.mjs';
+import { until, withGpu, withStorage } from './fake-worker.mjs';
 import { someBytes } from './helpers.mjs';
 import { candidates, CODE, description, privateClient, VERSION } from './private-server.mjs';
+
+/** Files of a reader. */
+const READER = { 'r.config': someBytes(11), 'r.tokenizer': someBytes(21), 'r.q8': someBytes(31) };
 
 const is = (name, code) => (error) => error.name === name && error.code === code && error.fix.length > 0;
 
@@ -123,6 +126,86 @@ test('plain search is listed where the server takes vectors, and a mode that it 
   const { client, posts } = await privateClient(t, { routes: { 'v1/private': () => Response.json({ modes: ['encrypted'] }) } });
   await assert.rejects(client.search('who', { privacy: 'blurred' }), is('PrivacyError', 'not_offered'));
   assert.deepEqual(posts, []);
+});
+
+/** A private client of a server with a reader, on three processors, and when the reader was downloaded. */
+async function withReader(t, more = {}) {
+  const original = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
+  Object.defineProperty(globalThis, 'navigator', { value: { userAgent: 'test', hardwareConcurrency: 3 }, configurable: true });
+  t.after(() => (original ? Object.defineProperty(globalThis, 'navigator', original) : delete globalThis.navigator));
+  withStorage(t);
+  let workersThen;
+  const counted = (answer) => () => {
+    workersThen ??= made.workers.length;
+    return answer();
+  };
+  const routes = {
+    'v1/private/candidates': counted(() => Response.json(candidates())),
+    'v1/encrypted/rank': counted(() => new Response(someBytes(50))),
+    ...more.routes,
+  };
+  const made = await privateClient(t, { reader: READER, ...more, routes });
+  const downloads = () => {
+    const first = made.calls.findIndex(({ init }) => init.method === 'POST');
+    const of = (calls) => calls.filter(({ url }) => /\/r\.\w+$/.test(url)).length;
+    return { before: of(made.calls.slice(0, first)), after: of(made.calls.slice(first)), workers: made.workers.length - workersThen };
+  };
+  return { ...made, downloads };
+}
+
+for (const privacy of ['blurred', 'encrypted']) {
+  for (const [what, ask] of [
+    ['re-ranking', (client) => client.search('who', { privacy, rerank: {} })],
+    ['an answer', (client) => client.answer('who', { privacy })],
+  ]) {
+    test(`the model for ${what} of ${privacy} search is downloaded before it, and nothing after it tells that it succeeded`, async (t) => {
+      const { client, workers, downloads } = await withReader(t);
+      await ask(client);
+      assert.deepEqual(downloads(), { before: 3, after: 0, workers: 0 });
+      assert.equal(workers.length, 4, 'the question encoder\'s, and one for each processor');
+    });
+  }
+
+  test(`passages that a page found by ${privacy} search of its own are read by a reader that was downloaded before it`, async (t) => {
+    const { client, downloads } = await withReader(t);
+    assert.deepEqual((await client.answer('', { privacy, hits: [] })).answers, []);
+    const { hits } = await client.search('who', { privacy });
+    assert.equal((await client.answer('who', { privacy, hits })).answers.length, 1);
+    assert.deepEqual(downloads(), { before: 3, after: 0, workers: 0 });
+  });
+}
+
+test('a reader that could not be downloaded before a private search is not asked for after it', async (t) => {
+  const gone = () => new Response('', { status: 404 });
+  const { client, downloads, posts } = await withReader(t, { routes: { 'v1/model/files/r.q8': gone }, options: { retry: 0 } });
+  const { hits, reranked, rerankError } = await client.search('who', { privacy: 'encrypted', rerank: {} });
+  assert.deepEqual([hits.length, reranked, rerankError.code], [1, false, 'download_failed']);
+  const { before, after, workers } = downloads();
+  assert.ok(before > 0);
+  assert.deepEqual([after, workers], [0, 0]);
+  posts.length = 0;
+  await assert.rejects(client.answer('who', { privacy: 'encrypted' }), is('DownloadError', 'download_failed'));
+  assert.deepEqual(posts, []);
+});
+
+test('a late refusal does not close what was opened since', async (t) => {
+  const refusal = () => Response.json({ error: { code: 'wrong_version', message: 'the tables are old' } }, { status: 409 });
+  const held = [];
+  const hold = () => new Promise((resolve) => held.push(() => resolve(refusal())));
+  let answer = hold;
+  const { client, calls } = await privateClient(t, { options: { privacy: 'encrypted' }, routes: { 'v1/encrypted/rank': () => answer() } });
+  const descriptions = () => calls.filter(({ url }) => url.endsWith('/v1/encrypted')).length;
+  const [early, late] = ['a', 'b'].map((text) => client.search(text));
+  await until(() => held.length === 2);
+  held[0]();
+  await assert.rejects(early, is('ServerError', 'wrong_version'));
+  answer = () => new Response(someBytes(50));
+  await client.search('c');
+  assert.equal(descriptions(), 2, 'a refusal has the next search open it anew');
+  held[1]();
+  await assert.rejects(late, is('ServerError', 'wrong_version'));
+  await client.search('d');
+  assert.equal(descriptions(), 2);
 });
 
 const refusals = [

@@ -13,31 +13,34 @@ function withStorage(storage, body) {
     delete globalThis.localStorage;
   }
 }
+/** A manifest, as far as it is read. */
+const model = (sha256) => ({ fingerprint: 'f'.repeat(64), encoder: { config: { sha256 } } });
+
 function inMemory() {
   const map = new Map();
   return { getItem: (key) => map.get(key) ?? null, setItem: (key, value) => map.set(key, value), removeItem: (key) => map.delete(key) };
 }
 
-test('the faster device is remembered per model, for a month', () =>
+test('the faster device is remembered per encoder, for a month', () =>
   withStorage(inMemory(), () => {
-    rememberDevice('model-a', 'webgpu', 1000);
-    assert.equal(recallDevice('model-a', 2000), 'webgpu');
-    assert.equal(recallDevice('model-b', 2000), undefined);
-    assert.equal(recallDevice('model-a', 1000 + 31 * 24 * 3600 * 1000), undefined);
-    forgetDevice('model-a');
-    assert.equal(recallDevice('model-a', 2000), undefined);
+    rememberDevice(model('a'), 'webgpu', 1000);
+    assert.equal(recallDevice(model('a'), 2000), 'webgpu');
+    assert.equal(recallDevice(model('b'), 2000), undefined);
+    assert.equal(recallDevice(model('a'), 1000 + 31 * 24 * 3600 * 1000), undefined);
+    forgetDevice(model('a'));
+    assert.equal(recallDevice(model('a'), 2000), undefined);
   }));
 
 test('another browser version measures again', () => {
   const storage = inMemory();
   storage.setItem('dpr-web:device:m', JSON.stringify({ device: 'webgpu', userAgent: 'older', measuredAt: 1000 }));
-  withStorage(storage, () => assert.equal(recallDevice('m', 2000), undefined));
+  withStorage(storage, () => assert.equal(recallDevice(model('m'), 2000), undefined));
 });
 
 test('blocked storage remembers nothing and does not throw', () => {
   const blocked = new Proxy({}, { get: () => () => { throw new DOMException('no', 'SecurityError'); } });
   withStorage(blocked, () => {
-    rememberDevice('m', 'cpu');
-    assert.equal(recallDevice('m'), undefined);
+    rememberDevice(model('m'), 'cpu');
+    assert.equal(recallDevice(model('m')), undefined);
   });
 });

@@ -24,6 +24,9 @@ export class QuestionEncoder {
   tokenCount(text) {
     return text.length;
   }
+  tokens(text) {
+    return Array.from(text, (letter) => letter.charCodeAt(0));
+  }
   get dim() { return 4; }
   get maxTokens() { return 64; }
   get device() { return 'DEVICE'; }
@@ -51,8 +54,28 @@ export class Reader {
   get device() { return 'DEVICE'; }
   free() {}
 }
-export class BucketIndex {}
-export class LocalIndex {}
+export class LocalIndex {
+  add() {}
+  // Rows from the first number of the vector on, with scores that fall.
+  search([first], k) {
+    return Float64Array.from(Array.from({ length: k }, (_, at) => [first + at, 1 - at / 10]).flat());
+  }
+  free() {}
+}
+export class BucketIndex {
+  constructor(projection, centroids) {
+    this.buckets = centroids.length;
+  }
+  choose([first], probes, decoys) {
+    return Uint32Array.from({ length: probes + decoys }, (_, at) => (first + 2 * at) % this.buckets).sort();
+  }
+  add() {}
+  search(question, buckets, k) {
+    const placed = (_, at) => [buckets[at % buckets.length], Math.floor(at / buckets.length), 1 - at / 10];
+    return Float64Array.from(Array.from({ length: k }, placed).flat());
+  }
+  free() {}
+}
 export class CrossEncoder extends Reader {
   static async load() {
     return new CrossEncoder();

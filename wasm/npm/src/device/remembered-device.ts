@@ -1,7 +1,11 @@
 import type { Device } from '../types/device.js';
+import type { ModelManifest } from '../types/manifest.js';
 
 /** A driver or browser update may change which device is faster: measure again after a month. */
 const MAX_AGE = 30 * 24 * 3600 * 1000;
+
+/** What is read of a manifest. */
+type Measured = Pick<ModelManifest, 'encoder'>;
 
 interface Entry {
   device: Device;
@@ -13,9 +17,9 @@ interface Entry {
  * The device that was faster when it was measured for this model with this browser, if it was.
  * Never throws: where storage is blocked there is nothing to remember.
  */
-export function recallDevice(fingerprint: string, now = Date.now()): Device | undefined {
+export function recallDevice(manifest: Measured, now = Date.now()): Device | undefined {
   try {
-    const entry = JSON.parse(localStorage.getItem(key(fingerprint)) ?? 'null') as Entry | null;
+    const entry = JSON.parse(localStorage.getItem(key(manifest)) ?? 'null') as Entry | null;
     if (!entry || entry.userAgent !== navigator.userAgent || now - entry.measuredAt > MAX_AGE) return undefined;
     return entry.device === 'webgpu' || entry.device === 'cpu' ? entry.device : undefined;
   } catch {
@@ -24,24 +28,25 @@ export function recallDevice(fingerprint: string, now = Date.now()): Device | un
 }
 
 /** Remembers the faster device for the next visit. */
-export function rememberDevice(fingerprint: string, device: Device, now = Date.now()): void {
+export function rememberDevice(manifest: Measured, device: Device, now = Date.now()): void {
   try {
     const entry: Entry = { device, userAgent: navigator.userAgent, measuredAt: now };
-    localStorage.setItem(key(fingerprint), JSON.stringify(entry));
+    localStorage.setItem(key(manifest), JSON.stringify(entry));
   } catch {
     // Blocked or full: measured again next time.
   }
 }
 
 /** Forgets the measurement, after the remembered device failed. */
-export function forgetDevice(fingerprint: string): void {
+export function forgetDevice(manifest: Measured): void {
   try {
-    localStorage.removeItem(key(fingerprint));
+    localStorage.removeItem(key(manifest));
   } catch {
     // As above.
   }
 }
 
-function key(fingerprint: string): string {
-  return `dpr-web:device:${fingerprint}`;
+/** By the sum of the config: encoders of one fingerprint may differ in size, as a server's own and its small one. */
+function key({ encoder }: Measured): string {
+  return `dpr-web:device:${encoder.config.sha256}`;
 }

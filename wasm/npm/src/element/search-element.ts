@@ -41,8 +41,6 @@ export class DprSearchElement extends Base {
 
   /** Options of the client that the element makes itself, as for keys and trusted types. */
   options: ConnectOptions = {};
-  /** What searches may find. */
-  filter: PassageFilter | undefined;
   /** What the element says after a search, as for other languages. */
   found = (count: number): string => `${count} found`;
   readonly #root = this.attachShadow({ mode: 'open', delegatesFocus: true });
@@ -63,6 +61,7 @@ export class DprSearchElement extends Base {
   #hits: readonly Hit[] = [];
   #active = -1;
   #value = '';
+  #filter: PassageFilter | undefined;
 
   constructor() {
     super();
@@ -87,6 +86,16 @@ export class DprSearchElement extends Base {
   set client(client: SearchClientLike) {
     this.#end();
     this.#given = client;
+  }
+
+  /** What searches may find. Another one gives up what is under way, and counts from the next key on. */
+  get filter(): PassageFilter | undefined {
+    return this.#filter;
+  }
+
+  set filter(filter: PassageFilter | undefined) {
+    this.#filter = filter;
+    this.#end(false);
   }
 
   /** What is typed. */

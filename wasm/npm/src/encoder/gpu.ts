@@ -23,7 +23,7 @@ export async function choosePlan(manifest: ModelManifest, settings: StartSetting
   settings.signal?.throwIfAborted();
   if (obstacle === undefined) {
     if (settings.device === 'webgpu') return 'webgpu';
-    return recallDevice(manifest.fingerprint) ?? (settings.measures && !savesData() ? 'measure' : 'cpu');
+    return recallDevice(manifest) ?? (settings.measures && !savesData() ? 'measure' : 'cpu');
   }
   if (settings.device === 'webgpu') {
     settings.onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: obstacle });
@@ -52,7 +52,7 @@ export async function openOr(open: Open, onProgress: ProgressListener, signal: A
 export async function findFaster(
   cpu: WorkerSession,
   open: Open,
-  fingerprint: string,
+  manifest: ModelManifest,
   { onProgress, life }: StartSettings,
 ): Promise<WorkerSession | undefined> {
   let gpu: WorkerSession | undefined;
@@ -64,7 +64,7 @@ export async function findFaster(
     const cpuTime = await measure(cpu);
     onProgress({ status: 'measure', device: 'cpu', milliseconds: cpuTime });
     const faster = milliseconds < cpuTime ? gpu : cpu;
-    rememberDevice(fingerprint, faster.device);
+    rememberDevice(manifest, faster.device);
     if (faster === gpu) {
       fetchWords();
       return gpu;
@@ -73,7 +73,7 @@ export async function findFaster(
   } catch (error) {
     gpu?.end(error as Error);
     if (life.aborted) return undefined;
-    if (isStarted) rememberDevice(fingerprint, 'cpu');
+    if (isStarted) rememberDevice(manifest, 'cpu');
     onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: messageOf(error) });
   }
   return undefined;

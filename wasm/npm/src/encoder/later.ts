@@ -7,8 +7,8 @@ import { opener, type Started } from './start-encoder.js';
 import type { StartSettings } from './start-settings.js';
 import type { WorkerSession } from './worker-session.js';
 
-// What an encoder needs after it has started: a script of its own, which pages fetch as soon as the encoder has started,
-// so that it is there when the network is not.
+// What an encoder needs beside its start and after it: a script of its own, which pages fetch when an encoder begins to
+// load, so that it is there when the network is not.
 
 /** Starts the CPU encoder after a worker was lost, from the files that are already kept. */
 export async function restart(
@@ -21,20 +21,27 @@ export async function restart(
   // What ended one shared worker would end the next, for every tab.
   workers.unshare?.(lost.device);
   if (lost.device === 'webgpu') {
-    forgetDevice(manifest.fingerprint);
+    forgetDevice(manifest);
     onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
   }
   return within([life], (stop) => openCpu(opener(manifest, dtype, settings, stop.signal), false, stop.signal));
 }
 
-/** Notes which files the model has, and removes those of models before it. Never rejects. */
+/**
+ * Notes which files the model has, so that they stay while another encoder removes old ones, and, once it has started,
+ * removes those of models before it. Rejects as the start does.
+ */
 export async function tidy(
   address: string,
   manifest: ModelManifest,
+  started: Promise<unknown>,
   keepOldModels: boolean | undefined,
   previous: ModelManifest | undefined,
 ): Promise<void> {
-  if (previous) forgetDevice(previous.fingerprint);
+  // Beside the model that the address had before, which is all there is should this one not start.
+  await noteModel(`${address}#next`, manifest);
+  await started;
+  if (previous) forgetDevice(previous);
   await noteModel(address, manifest);
   if (!keepOldModels) await evictOldModels();
 }

@@ -94,21 +94,23 @@ export class QuestionEncoder {
       signal,
       life: lifetime.signal,
     };
+    const starting = startEncoder(manifest, settings);
+    // Nobody waits for it. A manifest without an address is told from others by its first file's: the page's own would
+    // hold its question.
+    later()
+      .then((part) =>
+        part.tidy(url ?? offered.encoder.config.url, offered, starting, options.keepOldModels, previous?.model),
+      )
+      .catch(() => undefined);
     let started: Started | undefined;
     try {
-      started = await startEncoder(manifest, settings);
+      started = await starting;
       signal?.throwIfAborted();
     } catch (error) {
       lifetime.abort(error);
       started?.session.end(error as Error);
       throw error;
     }
-    // Nobody waits for it. A manifest without an address is told from others by its first file's: the page's own would
-    // hold its question.
-    void later().then(
-      (part) => part.tidy(url ?? offered.encoder.config.url, offered, options.keepOldModels, previous?.model),
-      () => undefined,
-    );
     return new QuestionEncoder(manifest, settings, lifetime, started);
   }
 

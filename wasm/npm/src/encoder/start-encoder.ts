@@ -39,8 +39,7 @@ export async function startEncoder(manifest: ModelManifest, settings: StartSetti
     onProgress({ status: 'ready', device: session.device, dtype });
     // Its listener may have had enough.
     stop.signal.throwIfAborted();
-    if (!isMeasured) return { session, dtype };
-    return { session, dtype, faster: gpu!.findFaster(session, open, manifest.fingerprint, settings) };
+    return { session, dtype, ...(isMeasured && { faster: gpu!.findFaster(session, open, manifest, settings) }) };
   });
 }
 

@@ -209,9 +209,9 @@ export class WorkerSession {
       this.#fatal(reply.message, undefined, undefined, !reply.isBystander);
     } else if (this.#ended || !job) {
       // Of a command that nobody waits for any more.
-    } else if (reply.type === 'alive' || reply.type === 'progress') {
+    } else if (!('id' in reply)) {
       this.#listen(job.command.type);
-      if (reply.type === 'progress') this.onProgress?.(reply.event);
+      if ('event' in reply) this.onProgress?.(reply.event);
     } else if (reply.id === this.#id) {
       this.#silence.stop();
       this.#current = undefined;

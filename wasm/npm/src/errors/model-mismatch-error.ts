@@ -3,7 +3,7 @@ import { DprWebError } from './dpr-web-error.js';
 /** The server's model is not the one that the page expects (`expect`). Nothing of it was loaded. */
 export class ModelMismatchError extends DprWebError {
   override readonly name = 'ModelMismatchError';
-  /** What differs: `fingerprint`, `config`, `tokenizer`, or a weights format, e.g. `q8`. */
+  /** What differs: `fingerprint`, `config`, `tokenizer`, `vocabulary`, a weights format, e.g. `q8`, or a static `index`. */
   readonly what: string;
   /** The value that the page expects; `undefined` when it expects none of this name. */
   readonly expected: string | undefined;

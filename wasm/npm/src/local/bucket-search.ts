@@ -18,11 +18,17 @@ import { readBucket } from './bucket-file.js';
 import { BucketRanking, type Plan } from './bucket-ranking.js';
 import type { LocalOptions, LocalResult } from './local-options.js';
 import { PassageTexts } from './passage-texts.js';
-import { fetchSite, type Site } from './site-files.js';
+import { fetchSite, requireIndex, type Site } from './site-files.js';
 import { bucketsOf, type StaticBuckets } from './static-buckets.js';
 
 const PROBES = [1, 2, 4, 8];
 const MOST_DECOYS = 64;
+
+/** What a search may ask for. */
+export interface BucketPlan extends Plan {
+  /** SHA-256 of the `dpr-static.json` that is expected. */
+  expectIndex: string | undefined;
+}
 
 /** What a search asks for. */
 export interface BucketAsk extends Plan {
@@ -43,6 +49,7 @@ export class BucketSearch {
   readonly #cache: FileCache;
   readonly #requests: Transport;
   readonly #lifetime: AbortController;
+  readonly #sha256: string;
   /** The texts of the buckets that were fetched; their codes are in the worker. */
   readonly #opened = new Map<number, PassageTexts>();
   /** The fetching of the search before: sets are fetched one after the other. */
@@ -59,6 +66,7 @@ export class BucketSearch {
     this.#cache = site.cache;
     this.#requests = requests;
     this.#lifetime = lifetime;
+    this.#sha256 = site.sha256;
     this.passages = site.manifest.passages;
     this.bytes = site.manifest.projection.bytes + buckets.centroids.bytes;
   }
@@ -118,11 +126,13 @@ export class BucketSearch {
   }
 
   /**
-   * Refuses numbers of buckets that cannot be fetched; fewer never take their place.
+   * Refuses numbers of buckets that cannot be fetched, for which fewer never stand in, and another index than the one
+   * that is expected.
    *
-   * @throws {@link OptionError}
+   * @throws {@link OptionError}, {@link ModelMismatchError}
    */
-  requirePlan({ probes, decoys }: Plan): void {
+  requirePlan({ probes, decoys, expectIndex }: BucketPlan): void {
+    requireIndex(expectIndex, this.#sha256);
     if (!PROBES.includes(probes)) throw new OptionError(`\`probes\` is ${String(probes)}`, 'Give 1, 2, 4 or 8; nothing was fetched.');
     if (!Number.isInteger(decoys) || decoys < 0 || decoys > MOST_DECOYS || decoys % probes !== 0) {
       throw new OptionError(`\`decoys\` is ${String(decoys)}`, `Give a multiple of \`probes\`, ${probes}, up to ${MOST_DECOYS}; nothing was fetched.`);

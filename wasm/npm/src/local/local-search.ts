@@ -18,7 +18,7 @@ import type { LocalOptions, LocalResult, LocalSearchOptions } from './local-opti
 import { PassageTexts } from './passage-texts.js';
 import { allTexts, PackedTexts, type TextFiles } from './text-files.js';
 import { Ranking } from './ranking.js';
-import { fetchParts, fetchSite, type Site } from './site-files.js';
+import { fetchParts, fetchSite, requireIndex, type Site } from './site-files.js';
 
 const DEFAULT_K = 10;
 
@@ -35,7 +35,9 @@ export class LocalSearch {
   readonly #encoder: QuestionEncoder;
   readonly #ranking: Ranking;
   readonly #texts: TextFiles;
-  readonly #lifetime: AbortController;
+  readonly #lifetime = new AbortController();
+  /** SHA-256 of its `dpr-static.json`. */
+  readonly #sha256: string;
   /** Passages of the index. */
   readonly passages: number;
   /** Bytes of everything but the question encoder that was downloaded when it was opened, now or earlier. */
@@ -43,11 +45,11 @@ export class LocalSearch {
   /** Packs of texts that are fetched when a passage of them was found; 0 where all texts were downloaded. */
   readonly packs: number;
 
-  private constructor(site: Site, encoder: QuestionEncoder, ranking: Ranking, texts: TextFiles, lifetime: AbortController) {
+  private constructor(site: Site, encoder: QuestionEncoder, ranking: Ranking, texts: TextFiles) {
     this.#encoder = encoder;
     this.#ranking = ranking;
     this.#texts = texts;
-    this.#lifetime = lifetime;
+    this.#sha256 = site.sha256;
     const { passages, parts, projection } = site.manifest;
     this.passages = passages;
     this.packs = texts instanceof PackedTexts ? parts.reduce((sum, { packs }) => sum + packs.length, 0) : 0;
@@ -67,11 +69,12 @@ export class LocalSearch {
   static async open(url: string | URL, options: LocalOptions = {}): Promise<LocalSearch> {
     const source = address(url, "the static index's address").href;
     const { expect, signal, texts: which = 'all', ...rest } = options;
-    if (which !== 'all' && which !== 'packs') throw new OptionError(`\`texts\` is ${String(which)}`, "Give 'all' or 'packs'.");
+    if (which !== 'all' && which !== 'packs') {
+      throw new OptionError(`\`texts\` is ${which as string}`, "Give 'all' or 'packs'.");
+    }
     const onProgress = safely(options.onProgress);
     const requests = transport(options, source, 'same-origin');
     const workers = await workerSource({ ...rest, worker: 'dedicated' });
-    const lifetime = new AbortController();
     let encoder: QuestionEncoder | undefined;
     let ranking: Ranking | undefined;
     try {
@@ -90,13 +93,20 @@ export class LocalSearch {
         }).then((projection) => ({ projection, parts: codes }));
         // Whoever waits for them hears of a failure; nobody does where the worker cannot be made.
         files.catch(() => undefined);
-        // Timing WebGPU would go on, and download its module, after the index is open.
-        const load = { device: 'cpu' as const, ...rest, measure: 'never' as const, baseUrl: source, keepOldModels: true };
-        const loading = QuestionEncoder.load(site.model, { ...load, expect, signal: stop.signal }).then((it) => (encoder = it));
+        const loading = QuestionEncoder.load(site.model, {
+          device: 'cpu',
+          ...rest,
+          expect,
+          // Timing WebGPU would go on, and download its module, after the index is open.
+          measure: 'never',
+          baseUrl: source,
+          keepOldModels: true,
+          signal: stop.signal,
+        }).then((it) => (encoder = it));
         const starting = Ranking.start(workers, fingerprint, files, onProgress, stop.signal).then((it) => (ranking = it));
         const [loaded, started] = await Promise.all([loading, starting]);
         void evictOldModels();
-        return new LocalSearch(site, loaded, started, packed ?? allTexts(texts, site.manifest), lifetime);
+        return new LocalSearch(site, loaded, started, packed ?? allTexts(texts, site.manifest));
       });
     } catch (error) {
       encoder?.dispose();
@@ -131,32 +141,34 @@ export class LocalSearch {
    * that were found make no sense, {@link DownloadError} and {@link IntegrityError} for a pack, or the signal's reason
    */
   async search(text: string, options: LocalSearchOptions = {}): Promise<LocalResult> {
-    return this.#find(text, options, (_, sent) => sent);
+    return LocalSearch.find(this, text, options, (_, sent) => sent);
   }
 
   /**
-   * Searches and tells of each request when it is made, for other parts of this package.
+   * Searches and tells of each request when it is made, for other parts of this package. `expectIndex` is the SHA-256
+   * of the only index that is searched.
    * @internal
    */
-  static find(search: LocalSearch, text: string, options: LocalSearchOptions, announce: AnnouncePack): Promise<LocalResult> {
-    return search.#find(text, options, announce);
-  }
-
-  async #find(text: string, options: LocalSearchOptions, announce: AnnouncePack): Promise<LocalResult> {
-    const { k = DEFAULT_K, signal } = options;
-    if (!Number.isInteger(k) || k < 1) throw new OptionError(`\`k\` is ${String(k)}`, 'Give a whole number from 1 on.');
+  static async find(
+    search: LocalSearch,
+    text: string,
+    { k = DEFAULT_K, signal, expectIndex }: LocalSearchOptions & { expectIndex?: string | undefined },
+    announce: AnnouncePack,
+  ): Promise<LocalResult> {
+    requireIndex(expectIndex, search.#sha256);
+    if (!Number.isInteger(k) || k < 1) throw new OptionError(`\`k\` is ${k}`, 'Give a whole number from 1 on.');
     const begun = performance.now();
-    return within([this.#lifetime.signal, signal], async (stop) => {
-      const vector = Float32Array.from(await this.#encoder.encode(text, { signal: stop.signal }));
+    return within([search.#lifetime.signal, signal], async (stop) => {
+      const vector = Float32Array.from(await search.#encoder.encode(text, { signal: stop.signal }));
       const encoded = performance.now();
-      const found = await this.#ranking.rank(vector, Math.min(k, this.passages), stop.signal);
+      const found = await search.#ranking.rank(vector, Math.min(k, search.passages), stop.signal);
       const ranked = performance.now();
       const requests: SentRequest[] = [];
       const told: AnnouncePack = (request, sent) => {
         requests.push(request);
         return announce(request, sent);
       };
-      const reading = this.#texts.read(found.map(({ row }) => row), stop.signal, told);
+      const reading = search.#texts.read(found.map(({ row }) => row), stop.signal, told);
       const passages = await untilAborted(reading, stop.signal);
       const hits = passages.map((passage, at) => ({ ...passage, score: found[at]!.score }));
       const timings = { encodeMs: encoded - begun, searchMs: performance.now() - encoded, tookMs: ranked - encoded };

@@ -1,5 +1,4 @@
 import { DownloadError } from '../errors/download-error.js';
-import { DprWebError } from '../errors/dpr-web-error.js';
 import { ModelMismatchError } from '../errors/model-mismatch-error.js';
 import type { ModelFile, ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
@@ -19,6 +18,8 @@ const AT_ONCE = 6;
 /** A static index as its address describes it. */
 export interface Site {
   manifest: StaticManifest;
+  /** SHA-256 of it. */
+  sha256: string;
   /** The question encoder's manifest, with absolute addresses. */
   model: ModelManifest;
   cache: FileCache;
@@ -42,8 +43,8 @@ export async function fetchSite(
 ): Promise<Site> {
   requireSecureContext();
   const text = await fetchText(url, requests, signal);
-  const got = await sha256Hex(new TextEncoder().encode(text));
-  if (expected !== undefined && expected.toLowerCase() !== got) throw new ModelMismatchError('index', expected, got);
+  const sha256 = await sha256Hex(new TextEncoder().encode(text));
+  requireIndex(expected, sha256);
   const manifest = parseStatic(json(text, url), url);
   const cache = await openFileCache();
   const bytes = await fetchFile(manifest.model, cache, onProgress, signal, requests);
@@ -54,7 +55,16 @@ export async function fetchSite(
   const parts = manifest.parts.flatMap(({ codes, texts, packs }) => [codes, texts, ...packs.map(({ file }) => file)]);
   const files = [manifest.model, manifest.projection, ...Object.values(model.encoder), ...Object.values(model.weights), ...parts, ...more(manifest)];
   await noteIndex(url, files.map(({ sha256 }) => sha256), text);
-  return { manifest, model, cache };
+  return { manifest, sha256, model, cache };
+}
+
+/**
+ * Refuses another index than the one that is expected.
+ *
+ * @throws {@link ModelMismatchError}
+ */
+export function requireIndex(expected: string | undefined, got: string): void {
+  if (expected !== undefined && expected.toLowerCase() !== got) throw new ModelMismatchError('index', expected, got);
 }
 
 function json(text: string, url: string): unknown {
@@ -101,15 +111,13 @@ async function fetchText(url: string, requests: Transport, signal: AbortSignal |
     milliseconds: stallTimeout,
     error: () => new DownloadError(url, 0, `no answer came within ${stallTimeout / 1000} s`, {}, 'timeout'),
   };
+  const unanswered = (cause: unknown): never => {
+    throw new DownloadError(url, 0, 'no answer came', { cause });
+  };
   const ask = async (signal: AbortSignal) => {
-    try {
-      const response = await requests.send(url, { signal, cache: 'no-cache' });
-      if (!response.ok) throw refused(url, response);
-      return await response.text();
-    } catch (error) {
-      if (error instanceof DprWebError) throw error;
-      throw new DownloadError(url, 0, 'no answer came', { cause: error });
-    }
+    const response = await requests.send(url, { signal, cache: 'no-cache' }).catch(unanswered);
+    if (!response.ok) throw refused(url, response);
+    return response.text().catch(unanswered);
   };
   try {
     return await within([signal], ({ signal }) => requests.retrying(signal, () => ask(signal)), limit);

@@ -105,6 +105,7 @@ function packsOf({ packs = [], passages }: Record<string, unknown>, part: number
 
 /** A whole number from 1 on. */
 export function count(value: unknown, what: string, most: number): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= most) return value;
-  throw notStatic(`\`${what}\` of the static index is ${String(value)}, expected a whole number from 1 to ${most}`);
+  const number = value as number;
+  if (Number.isInteger(number) && number >= 1 && number <= most) return number;
+  throw notStatic(`\`${what}\` of the static index is ${number}, expected a whole number from 1 to ${most}`);
 }

@@ -68,10 +68,10 @@ export class PackedTexts implements TextFiles {
 
   async #fetch(at: number, signal: AbortSignal, announce: AnnouncePack): Promise<PassageTexts> {
     const { file, passages } = this.#packs[at]!;
-    const fetching = () => fetchFile(file, this.#cache, () => undefined, signal, this.#requests);
     const isKept = (await this.#cache.read(file.sha256)) !== undefined;
+    const fetching = fetchFile(file, this.#cache, () => undefined, signal, this.#requests);
     const request: SentRequest = { method: 'GET', url: file.url, headers: {}, body: '', bytes: 0 };
-    return new PassageTexts(isKept ? await fetching() : await announce(request, fetching()), passages, file.url);
+    return new PassageTexts(await (isKept ? fetching : announce(request, fetching)), passages, file.url);
   }
 }
 

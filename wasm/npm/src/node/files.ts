@@ -2,18 +2,18 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Model files of a `dpr serve` have their SHA-256 in their address. */
-const MODEL_FILE = /\/v1\/model\/files\/([0-9a-f]{64})\/[^/]+$/;
+/** Files of a `dpr serve`, of models and of private modes, have their SHA-256 in their address. */
+const NAMED_FILE = /\/v1\/(?:model|private|encrypted)\/files\/([0-9a-f]{64})\/[^/]+$/;
 
 /** What {@link fileFetch} does besides `fetch`. */
 export interface FileFetchOptions {
   /** Whether `file:` addresses are read. A server must not name files of this machine. */
   readsFiles: boolean;
-  /** Folder that keeps model files by their SHA-256. */
+  /** Folder that keeps files of a `dpr serve` by their SHA-256. */
   directory?: string | undefined;
 }
 
-/** `fetch` that reads files, which Node's does not, and keeps those of models in a folder. */
+/** `fetch` that reads files, which Node's does not, and keeps those of a `dpr serve` in a folder. */
 export function fileFetch(web: typeof fetch | undefined, { readsFiles, directory }: FileFetchOptions): typeof fetch {
   return async (input, init) => {
     const request = web ?? globalThis.fetch;
@@ -21,7 +21,7 @@ export function fileFetch(web: typeof fetch | undefined, { readsFiles, directory
     if (url.protocol === 'file:') {
       return readsFiles ? read(url) : new Response(null, { status: 403, statusText: 'files of this machine are not read' });
     }
-    const sha256 = MODEL_FILE.exec(url.pathname)?.[1];
+    const sha256 = NAMED_FILE.exec(url.pathname)?.[1];
     // The rest of a download that broke is only a part of the file.
     if (!directory || !sha256 || new Headers(init?.headers).has('range')) return request(input, init);
     const file = path.join(directory, sha256);

@@ -21,8 +21,10 @@ export interface EngineOptions {
    */
   engine?: 'thread' | 'inline' | undefined;
   /**
-   * Folder that keeps model files, by their SHA-256, so that the next start downloads nothing. By default nothing is
-   * kept. What it keeps of earlier models stays until you remove it.
+   * Folder that keeps the files of a `dpr serve`, by their SHA-256: those of models and of private modes, whose
+   * addresses are `/v1/model/files/SHA256/NAME` and the like. The next start downloads none of them. Files of other
+   * hosts, as those of a static index, are not kept, and by default nothing is. What it keeps of earlier models stays
+   * until you remove it.
    * @example { cacheDirectory: '/var/cache/dpr' }
    */
   cacheDirectory?: string | undefined;

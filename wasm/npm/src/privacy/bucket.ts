@@ -19,11 +19,10 @@ const opened = new WeakMap<QuestionEncoder, BucketSearch>();
 export async function openBuckets(source: URL, options: ConnectOptions): Promise<QuestionEncoder> {
   const { BucketSearch } = await loaded(import('../local/bucket-search.js'));
   options.signal?.throwIfAborted();
-  const asked = Object(options.privacy) as BucketOptions;
-  const search = await BucketSearch.open(source, { ...options, expect: { ...options.expect, index: asked.expectIndex } });
+  const search = await BucketSearch.open(source, options);
   const { encoder } = search;
   try {
-    search.requirePlan(planOf(asked));
+    search.requirePlan(planOf(Object(options.privacy) as BucketOptions));
   } catch (error) {
     search.dispose();
     throw error;
@@ -53,6 +52,6 @@ export function bucketMode(encoder: QuestionEncoder, asked: BucketOptions): Priv
   return { mode: 'bucket', onceBytes: search.bytes, upBytes: 0, downBytes: undefined, sees: search.sees(planOf(asked)) };
 }
 
-function planOf({ probes = DEFAULT_PROBES, decoys = probes }: BucketOptions) {
-  return { probes, decoys };
+function planOf({ probes = DEFAULT_PROBES, decoys = probes, expectIndex }: BucketOptions) {
+  return { probes, decoys, expectIndex };
 }

@@ -53,6 +53,8 @@ export function requireCount({ traffic }: TablesShape, k: number): void {
  * Searches once: two requests, always, whose length depends on the tables and `k` alone. What is wrong with the answer
  * to the first is told after the second. Between them the page asks for what has changed since the tables were made,
  * where it does not know it yet.
+ *
+ * @param shape - that of tables of the version that is expected
  */
 export async function searchEncrypted(
   asked: Asked,
@@ -60,7 +62,6 @@ export async function searchEncrypted(
   { expectVersion }: Extract<PrivacyOptions, { mode: 'encrypted' }>,
 ): Promise<Found> {
   const { parts, session, vector, k, signal, search, announce } = asked;
-  requireVersion(shape, expectVersion);
   const [, rankBytes, , fetchBytes] = shape.traffic[k - 1] as [number, number, number, number];
   const send = (name: string, most: number, body: Uint8Array<ArrayBuffer> | '' = '') =>
     sendOnce(parts, `encrypted/${name}`, BYTES, body, most, signal, announce);

@@ -102,7 +102,7 @@ async function refusal(response: Response): Promise<ServerError> {
 
 /** The bytes of an answer; one that is longer is refused before all of it is here. */
 async function readAtMost(response: Response, most: number): Promise<Bytes> {
-  const chunks: Uint8Array[] = [];
+  const chunks: Bytes[] = [];
   let length = 0;
   // `ReadableStream` has no async iterator in Safari.
   const reader = response.body?.getReader();
@@ -114,11 +114,5 @@ async function readAtMost(response: Response, most: number): Promise<Bytes> {
     }
     chunks.push(next.value);
   }
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  return new Uint8Array(await new Blob(chunks).arrayBuffer());
 }

@@ -1,4 +1,5 @@
 import type { QuestionEncoder } from '../encoder/question-encoder.js';
+import type { ExpectedIndex } from '../local/local-options.js';
 import type { LocalSearch } from '../local/local-search.js';
 import type { ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PrivacyMode, PrivacyOptions } from '../types/privacy.js';
@@ -9,6 +10,8 @@ import { modeOf } from './mode-of.js';
 import type { PrivateParts } from './parts.js';
 import { spent } from './spent.js';
 
+type LocalOptions = Extract<PrivacyOptions, { mode: 'local' }>;
+
 const NOTHING = 'nothing: the page searched by itself and sent nothing';
 
 /** The static index that each question encoder belongs to. */
@@ -18,11 +21,13 @@ const opened = new WeakMap<QuestionEncoder, LocalSearch>();
 export const LocalEncoder = {
   /** Downloads a static index and returns its question encoder; disposing that ends both. */
   async load(source: URL, options: ConnectOptions, _previous?: QuestionEncoder): Promise<QuestionEncoder> {
-    if (modeOf(options.privacy) === 'bucket') return openBuckets(source, options);
+    const expect: ExpectedIndex | undefined = options.expect;
+    const { expectIndex: index = expect?.index, texts } = Object(options.privacy) as LocalOptions;
+    const pinned = { ...options, texts, expect: { ...expect, index } };
+    if (modeOf(options.privacy) === 'bucket') return openBuckets(source, pinned);
     const { LocalSearch } = await loaded(import('../local/local-search.js'));
     options.signal?.throwIfAborted();
-    const { expectIndex, texts } = Object(options.privacy) as Extract<PrivacyOptions, { mode: 'local' }>;
-    const search = await LocalSearch.open(source, { ...options, texts, expect: { ...options.expect, index: expectIndex } });
+    const search = await LocalSearch.open(source, pinned);
     const encoder = LocalSearch.encoder(search);
     opened.set(encoder, search);
     // The client knows the encoder alone.
@@ -32,11 +37,22 @@ export const LocalEncoder = {
 };
 
 /** Searches once, in the page. */
-export function searchLocal([, , , , , ready, announced]: PrivateParts, text: string, k: number, options: SearchOptions): Promise<SearchResult> {
+export function searchLocal(
+  [, , , , , ready, announced]: PrivateParts,
+  text: string,
+  k: number,
+  options: SearchOptions,
+  { expectIndex }: LocalOptions,
+): Promise<SearchResult> {
   return ready(options, async (encoder, signal, start) => {
     const search = opened.get(encoder)!;
     const { LocalSearch } = await loaded(import('../local/local-search.js'));
-    const { hits, timings, requests } = await LocalSearch.find(search, text, { k, signal }, (request, sent) => announced(request, signal, sent));
+    const { hits, timings, requests } = await LocalSearch.find(
+      search,
+      text,
+      { k, signal, expectIndex },
+      (request, sent) => announced(request, signal, sent),
+    );
     return { hits, timings: spent(timings, start), request: requests[0], requests: [...requests], privacy: { mode: 'local', sees: sees(search, requests.length) } };
   });
 }
@@ -44,8 +60,14 @@ export function searchLocal([, , , , , ready, announced]: PrivateParts, text: st
 /** What local search has cost, and shows. */
 export function localMode(encoder: QuestionEncoder): PrivacyMode {
   const search = opened.get(encoder)!;
-  const downBytes = search.packs > 0 ? undefined : 0;
-  return { mode: 'local', onceBytes: search.bytes, upBytes: 0, downBytes, sees: sees(search, search.packs) };
+  const { bytes, packs } = search;
+  return {
+    mode: 'local',
+    onceBytes: bytes,
+    upBytes: 0,
+    downBytes: packs > 0 ? undefined : 0,
+    sees: sees(search, packs),
+  };
 }
 
 /** What the host sees where a search fetches so many packs, or at most so many. */

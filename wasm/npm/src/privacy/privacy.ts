@@ -44,6 +44,8 @@ type StaticOptions = Extract<PrivacyOptions, { mode: StaticMode }>;
 interface Open {
   session: WorkerSession;
   model: string;
+  /** Whether a server has refused a question because of what it was opened with: the next question opens it anew. */
+  isOutdated?: boolean;
   blurred?: { of: Blurred; codeLength: number };
   encrypted?: TablesShape;
 }
@@ -64,12 +66,13 @@ export async function search(
   if (!Number.isInteger(k) || k < 1) throw new OptionError(`\`k\` is ${k}`, 'Give a whole number from 1 on.');
   if (filter && Object.values(filter).some((value) => value !== undefined)) {
     const fix = 'Nothing was sent. Leave `filter` out, and filter `hits` in the page.';
-    if (isStatic(asked)) throw new OptionError(`${asked.mode} search takes no \`filter\``, fix);
+    if (isStaticMode(asked.mode)) throw new OptionError(`${asked.mode} search takes no \`filter\``, fix);
     throw new PrivacyError('would_reveal', `a filter would tell the server what ${asked.mode} search hides`, fix);
   }
   const one = (text: string) => {
     if (asked.mode === 'bucket') return searchBuckets(parts, text, k, options, asked);
-    return asked.mode === 'local' ? searchLocal(parts, text, k, options) : searchOne(parts, text, k, options, asked);
+    if (asked.mode === 'local') return searchLocal(parts, text, k, options, asked);
+    return searchOne(parts, text, k, options, asked);
   };
   const results: SearchResult[] = [];
   for (const text of texts) results.push(await one(text));
@@ -116,7 +119,7 @@ async function searchOne(
       return { hits, timings, request: requests[0]!, requests, privacy: { mode, sees } };
     } catch (error) {
       last = error;
-      if (error instanceof ServerError && OUTDATED.includes(error.code)) opened.get(parts[0])?.delete(mode);
+      if (error instanceof ServerError && OUTDATED.includes(error.code)) open.isOutdated = true;
       throw error;
     } finally {
       // Whatever step it is at, its masks are spent.
@@ -133,9 +136,10 @@ export async function prepare(parts: PrivateParts, options: SearchOptions): Prom
   if (modeOf(options.privacy ?? parts[2].privacy) === 'plain' && !isStaticMode(modeOf(parts[2].privacy))) return;
   const asked = privacyOf(parts, options);
   await parts[5](options, async (encoder, signal) => {
+    const { mode } = asked;
     // Loaded with the encoder.
-    if (isStatic(asked)) return;
-    const { session, encrypted } = await ready(parts, asked.mode, encoder, signal);
+    if (isStaticMode(mode)) return;
+    const { session, encrypted } = await ready(parts, mode, encoder, signal);
     if (asked.mode !== 'encrypted') return;
     const { k = DEFAULT_K } = options;
     requireVersion(encrypted!, asked.expectVersion);
@@ -151,46 +155,45 @@ export function modes(parts: PrivateParts): Promise<PrivacyMode[]> {
     if (own === 'local') return [localMode(encoder)];
     if (own === 'bucket') return [bucketMode(encoder, privacyOf(parts, {}) as Extract<PrivacyOptions, { mode: 'bucket' }>)];
     const found: PrivacyMode[] = [];
-    const offered = async (add: () => Promise<PrivacyMode>) => {
+    const ifOffered = async (work: () => Promise<void>) => {
       try {
-        found.push(await add());
+        await work();
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof PrivacyError && error.code === 'not_offered')) throw error;
       }
     };
     let described: Record<string, unknown> = {};
-    await describeModes(parts, signal).then((answer) => (described = answer), (error: unknown) => {
-      signal.throwIfAborted();
-      if (!(error instanceof PrivacyError)) throw error;
+    await ifOffered(async () => {
+      described = await describeModes(parts, signal);
     });
     const { modes } = described;
     // A server without private modes, and one of an earlier release, does not list them.
     if (!Array.isArray(modes) || modes.includes('plain')) {
       found.push({ mode: 'plain', onceBytes: 0, upBytes: undefined, downBytes: undefined, sees: 'the vector' });
     }
-    await offered(async () => {
+    await ifOffered(async () => {
       const { projection, levels } = blurredOf(described, parts);
       const level = levels.includes('medium') ? 'medium' : levels[0];
-      return {
+      found.push({
         mode: 'blurred',
         levels,
         onceBytes: projection.bytes,
         upBytes: undefined,
         downBytes: undefined,
         sees: level ? blurredSees(level) : '',
-      };
+      });
     });
-    await offered(async () => {
+    await ifOffered(async () => {
       const shape = await describeEncrypted(parts, await sessionOf(parts, encoder), signal);
       const [rankUp, rankDown, fetchUp, fetchDown] = shape.traffic[DEFAULT_K - 1] as [number, number, number, number];
-      return {
+      found.push({
         mode: 'encrypted',
         onceBytes: shape.files.reduce((sum, { bytes }) => sum + bytes, 0),
         upBytes: rankUp + fetchUp,
         downBytes: rankDown + fetchDown,
         sees: encryptedSees(shape, DEFAULT_K),
-      };
+      });
     });
     return found;
   });
@@ -209,16 +212,14 @@ async function ready(
   opened.set(client, own);
   const was = own.get(mode);
   const before = was && (await untilAborted(was.catch(() => undefined), signal));
-  if (before?.session === session && before.model === encoder.model.fingerprint) return before;
-  // Of searches that come here at the same time, one opens it.
+  if (before?.session === session && before.model === encoder.model.fingerprint && !before.isOutdated) return before;
+  // Of searches that come here at the same time, one opens it; after a failure as well.
   let opening = own.get(mode);
-  if (!opening || opening === was) {
+  if (opening === was) {
     opening = open(parts, mode, encoder, session, life);
     own.set(mode, opening);
-    const mine = opening;
-    opening.catch(() => own.get(mode) === mine && own.delete(mode));
   }
-  return untilAborted(opening, signal);
+  return untilAborted(opening!, signal);
 }
 
 async function open(
@@ -279,8 +280,4 @@ function privacyOf([, , { privacy }]: PrivateParts, options: SearchOptions): Ser
 
 function isStaticMode(mode: Privacy): mode is StaticMode {
   return mode === 'local' || mode === 'bucket';
-}
-
-function isStatic(asked: ServerOptions | StaticOptions): asked is StaticOptions {
-  return isStaticMode(asked.mode);
 }

@@ -40,8 +40,9 @@ export function useSearch(question: string, options: TypeaheadOptions = {}): Sea
   const [state, setState] = useState(IDLE);
   // Options are plain data: an object written in the component is another one each time it renders.
   const written = JSON.stringify(options);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: options that are written alike are the same
   useEffect(() => {
-    const own = typeahead(client, JSON.parse(written) as TypeaheadOptions);
+    const own = typeahead(client, options);
     live.current = own;
     own.subscribe(setState);
     return () => own.dispose();

@@ -7,8 +7,10 @@ import { useSearchClient } from './provider.js';
 const MOST_KEPT = 20;
 /** How long an answer that was rendered counts as shown, in milliseconds: React renders a boundary's parts again at once. */
 const SHOWN = 10_000;
-/** How long an error stays, in milliseconds: nobody asks for another try in less. */
+/** How long an error stays once it was rendered, in milliseconds: nobody asks for another try in less. */
 const ERROR_KEPT = 200;
+/** How long an error waits to be rendered, in milliseconds: the page may show another question by then. */
+const ERROR_UNSEEN = 1000;
 
 interface Entry {
   result?: SearchResult;
@@ -46,10 +48,7 @@ export function useSuspenseSearch(question: string, options: Omit<SearchOptions,
   if (entry.result) return entry.result;
   if ('error' in entry) {
     // Not at once: React renders again before it shows a boundary.
-    setTimeout(() => {
-      // Not the retry of another component, which may have begun meanwhile.
-      if (known.get(key) === entry) known.delete(key);
-    }, ERROR_KEPT);
+    forgetLater(known, key, entry, ERROR_KEPT);
     throw entry.error;
   }
   // React waits for it, and renders again.
@@ -69,6 +68,7 @@ function begin(
     },
     (error: unknown) => {
       entry.error = error;
+      forgetLater(known, key, entry, ERROR_UNSEEN);
     },
   );
   const now = performance.now();
@@ -80,4 +80,9 @@ function begin(
   }
   known.set(key, entry);
   return entry;
+}
+
+/** Deletes an entry after so many milliseconds, unless a later search of the same question has taken its place. */
+function forgetLater(known: Map<string, Entry>, key: string, entry: Entry, milliseconds: number): void {
+  setTimeout(() => known.get(key) === entry && known.delete(key), milliseconds);
 }

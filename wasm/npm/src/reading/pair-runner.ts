@@ -65,6 +65,16 @@ export class PairRunner {
   }
 
   /**
+   * Starts the workers that read so many passages, with the model in each: reading those requests nothing then.
+   *
+   * @throws as {@link PairRunner.run}
+   */
+  prepare(passages: number, signal: AbortSignal): Promise<void> {
+    const all = [...Array(Math.min(passages, MOST_WORKERS)).keys()];
+    return this.#reading(() => this.#pool.each(this.#batches(all), async () => undefined, signal), signal);
+  }
+
+  /**
    * Reads these passages and tells of each as soon as it has been read.
    *
    * @param maxAnswerTokens - of a reader's answers, or undefined where passages are only scored, for less work
@@ -79,9 +89,6 @@ export class PairRunner {
   ): Promise<void> {
     const left = new Set(hits.keys());
     const read = async () => {
-      const all = [...left];
-      const size = this.#device === 'webgpu' ? GPU_BATCH : 1;
-      const batches = Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.slice(at * size, (at + 1) * size));
       const ask = async (session: WorkerSession, batch: number[]) => {
         const numbers = await this.#ask(session, question, batch.map((at) => hits[at]!), maxAnswerTokens, signal);
         for (const [index, at] of batch.entries()) {
@@ -89,10 +96,27 @@ export class PairRunner {
           onRead(at, scoreOf(numbers, index, batch.length));
         }
       };
-      await this.#pool.each(batches, ask, signal);
+      await this.#pool.each(this.#batches([...left]), ask, signal);
     };
+    await this.#reading(read, signal);
+  }
+
+  /** Ends the workers. */
+  end(reason: Error): void {
+    this.settings.life.removeEventListener('abort', this.#onLifeEnd);
+    this.#pool.end(reason);
+  }
+
+  /** These passages, with those together that are read at once. */
+  #batches(all: number[]): number[][] {
+    const size = this.#device === 'webgpu' ? GPU_BATCH : 1;
+    return Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.slice(at * size, (at + 1) * size));
+  }
+
+  /** Does what workers are needed for; what fails in them is an error of this package. */
+  async #reading(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
     try {
-      await untilAborted(this.#orOnCpu(read, signal), signal);
+      await untilAborted(this.#orOnCpu(work, signal), signal);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof DprWebError) throw error;
@@ -102,12 +126,6 @@ export class PairRunner {
       const help = fix ?? (error instanceof SessionEnded ? undefined : 'Change the question and ask again.');
       throw new EncoderError(`the passages could not be read: ${message}`, help, own, { cause: error });
     }
-  }
-
-  /** Ends the workers. */
-  end(reason: Error): void {
-    this.settings.life.removeEventListener('abort', this.#onLifeEnd);
-    this.#pool.end(reason);
   }
 
   /** Does it, and goes on with it on the CPU where WebGPU does not work. */

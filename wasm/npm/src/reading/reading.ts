@@ -8,6 +8,7 @@ import type { ModelManifest } from '../types/manifest.js';
 import type { AnswerOptions, ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PairKind } from '../types/pair-files.js';
 import type { ParentClient } from '../types/parent-client.js';
+import type { Privacy } from '../types/privacy.js';
 import type { Hit, SearchResult } from '../types/search-result.js';
 import type { Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
@@ -52,14 +53,22 @@ export async function rerank(
   const [client] = parts;
   const { rerank: asked, k: wanted, ...rest } = options;
   const k = counted(wanted, DEFAULT_K, '`k`');
-  const depth = counted(asked?.depth, defaultDepth(options.privacy ?? parts[2].privacy), '`rerank.depth`');
+  const mode = modeOf(options.privacy ?? parts[2].privacy);
+  const depth = counted(asked?.depth, defaultDepth(mode), '`rerank.depth`');
   const search = { ...rest, k: Math.max(k, depth) };
   return within([options.signal, parts[4]], async ({ signal }) => {
+    let early: Promise<PairRunner> | undefined;
+    if (mode !== 'plain') {
+      await client.ready;
+      early = prepared(parts, kindOf(client), depth, signal);
+      // Told with the results.
+      await early.catch(() => undefined);
+    }
     const found = isBatch ? await client.searchMany(texts, search) : [await client.search(texts[0]!, search)];
     const results: SearchResult[] = [];
     for (const [position, result] of found.entries()) {
       const start = performance.now();
-      const ranked = await reranked(parts, texts[position]!, result.hits, depth, signal);
+      const ranked = await reranked(parts, texts[position]!, result.hits, depth, signal, early);
       const timings = { ...result.timings, rerankMs: performance.now() - start };
       results.push({ ...result, ...ranked, timings, hits: ranked.hits.slice(0, k) });
     }
@@ -73,13 +82,12 @@ async function reranked(
   hits: Hit[],
   depth: number,
   signal: AbortSignal,
+  early: Promise<PairRunner> | undefined,
 ): Promise<Pick<SearchResult, 'hits' | 'reranked' | 'rerankError'>> {
   try {
-    const [client] = parts;
-    const kind = client.model?.reranker ? 'reranker' : 'reader';
     const first = hits.slice(0, depth);
     const scores: number[] = [];
-    const runner = await runnerOf(parts, kind);
+    const runner = await (early ?? runnerOf(parts, kindOf(parts[0])));
     await runner.run(text, first, undefined, (at, { logit }) => (scores[at] = logit), signal);
     const scored = first.map((hit, at) => (Number.isNaN(scores[at]) ? hit : { ...hit, rerankScore: scores[at]! }));
     const of = ({ rerankScore = -Infinity }: Hit) => rerankScore;
@@ -101,7 +109,8 @@ export async function answer(
 ): Promise<AnswerResult> {
   const [client] = parts;
   const { timeout, filter, onAnswer, privacy } = options;
-  const depth = counted(options.depth, defaultDepth(privacy ?? parts[2].privacy), '`depth`');
+  const mode = modeOf(privacy ?? parts[2].privacy);
+  const depth = counted(options.depth, defaultDepth(mode), '`depth`');
   const count = counted(options.count, 1, '`count`');
   const tokens = counted(options.maxAnswerTokens, DEFAULT_ANSWER_TOKENS, '`maxAnswerTokens`');
   return within([options.signal, parts[4]], async ({ signal }) => {
@@ -109,12 +118,13 @@ export async function answer(
     await client.ready;
     signal.throwIfAborted();
     offered('reader', parts);
+    const early = mode === 'plain' ? undefined : await prepared(parts, 'reader', options.hits?.length || depth, signal);
     const found = options.hits
       ? { hits: options.hits, timings: { encodeMs: 0, searchMs: 0, tookMs: 0 } }
       : await client.search(text, { k: depth, timeout, filter, signal, ...(privacy !== undefined && { privacy }) });
     const { hits, timings } = found;
     const start = performance.now();
-    const runner = await runnerOf(parts, 'reader');
+    const runner = early ?? (await runnerOf(parts, 'reader'));
     const scores: PassageScore[] = [];
     let read = 0;
     const tell = safely(onAnswer);
@@ -131,8 +141,13 @@ export async function answer(
 }
 
 /** How many passages are read where none are asked for: an encrypted search finds no more than its tables allow. */
-function defaultDepth(privacy: SearchOptions['privacy']): number {
-  return modeOf(privacy) === 'encrypted' ? DEFAULT_K : DEFAULT_DEPTH;
+function defaultDepth(mode: Privacy): number {
+  return mode === 'encrypted' ? DEFAULT_K : DEFAULT_DEPTH;
+}
+
+/** What re-ranks. */
+function kindOf({ model }: ParentClient): PairKind {
+  return model?.reranker ? 'reranker' : 'reader';
 }
 
 /** The model of this kind that the server offers now. */
@@ -144,6 +159,22 @@ function offered(kind: PairKind, [client, source]: ClientParts) {
     'Run `dpr export-web --model MODEL --reader READER` and restart the server.',
     'no_reader',
   );
+}
+
+/**
+ * A model of pairs in its workers, ready for so many passages. In private modes before the search: what is downloaded
+ * after it tells the server that the search has succeeded, and so whether an answer that the server has spoiled on
+ * purpose was noticed.
+ */
+async function prepared(
+  parts: ClientParts,
+  kind: PairKind,
+  passages: number,
+  signal: AbortSignal,
+): Promise<PairRunner> {
+  const runner = await runnerOf(parts, kind);
+  await runner.prepare(passages, signal);
+  return runner;
 }
 
 async function runnerOf(parts: ClientParts, kind: PairKind): Promise<PairRunner> {

@@ -150,8 +150,9 @@ export interface SearchOptions extends EncodeOptions {
   filter?: PassageFilter | undefined;
   /**
    * Puts the best passages into a better order, in the page: each is read together with the question, by the server's
-   * `reranker`, or else its `reader`. The model is downloaded when it is first used. Where that fails, or the server
-   * offers neither, the passages are in the server's order, and the result says so (`reranked`).
+   * `reranker`, or else its `reader`. The model is downloaded when it is first used; with `privacy`, before the search.
+   * Where that fails, or the server offers neither, the passages are in the server's order, and the result says so
+   * (`reranked`).
    * @example { k: 5, rerank: { depth: 20 } }
    */
   rerank?: RerankOptions | undefined;
@@ -178,7 +179,8 @@ export interface AnswerOptions extends EncodeOptions {
   depth?: number | undefined;
   /**
    * Passages to read, in the place of those of a search: nothing is sent then, and `depth`, `filter` and `timeout` mean
-   * nothing.
+   * nothing. Where they are of a private search, call `answer` with `privacy` and an empty list before that: the reader
+   * is downloaded then, and not after the search, which would tell the server that it has succeeded.
    * @example { hits: (await client.search(question, { k: 20 })).hits }
    */
   hits?: readonly Hit[] | undefined;
@@ -195,7 +197,10 @@ export interface AnswerOptions extends EncodeOptions {
   timeout?: number | undefined;
   /** As in {@link SearchOptions}. */
   filter?: PassageFilter | undefined;
-  /** As in {@link SearchOptions}: of the search. The passages are read in the page in each mode. */
+  /**
+   * As in {@link SearchOptions}: of the search. The passages are read in the page in each mode; in private ones the
+   * reader is downloaded before the search.
+   */
   privacy?: Privacy | PrivacyOptions | undefined;
 }
 

@@ -8,6 +8,7 @@ import { readNotes, removeUnnamed } from './old-models.js';
 
 /** A model that the browser keeps for this origin. */
 export interface CachedModel {
+  /** That of its vectors: a server's own encoder and its small one have the same. */
   fingerprint: string;
   name: string;
   /** What its files take, in bytes. Models may share files. */
@@ -36,7 +37,11 @@ export const modelCache = {
       const { fingerprint, name } = manifest;
       const found = await Promise.all(files.map((file) => cache.match(fileKey(file))));
       const bytes = found.reduce((sum, file) => sum + Number(file?.headers.get('content-length') ?? 0), 0);
-      models.set(fingerprint, { fingerprint, name, bytes, lastUsed: new Date(usedAt) });
+      // Of a load that has only begun.
+      if (bytes === 0) continue;
+      // A server's own encoder and its small one have one fingerprint.
+      const key = `${fingerprint} ${manifest.encoder.config.sha256}`;
+      models.set(key, { fingerprint, name, bytes, lastUsed: new Date(usedAt) });
     }
     return [...models.values()].sort((a, b) => b.lastUsed.getTime() - a.lastUsed.getTime());
   },
@@ -56,7 +61,8 @@ export const modelCache = {
   },
 
   /**
-   * Deletes the model with this fingerprint, without the files that other models share with it.
+   * Deletes the models with this fingerprint, as a server's own encoder and its small one, without the files that other
+   * models share with them.
    *
    * @returns whether there was one
    */

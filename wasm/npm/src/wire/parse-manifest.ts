@@ -23,8 +23,8 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   if (typeof fingerprint !== 'string' || !SHA256.test(fingerprint)) {
     throw new ManifestError('`fingerprint` of the model manifest is not 64 hex digits');
   }
-  const dim = manifest['dim'];
-  if (typeof dim !== 'number' || !Number.isInteger(dim) || dim < 1) {
+  const dim = manifest['dim'] as number;
+  if (!Number.isInteger(dim) || dim < 1) {
     throw new ManifestError(`\`dim\` of the model manifest is ${String(dim)}, expected a positive integer`);
   }
   const prompt = manifest['question_prompt'];
@@ -67,8 +67,12 @@ export function record(value: unknown, what: string): Record<string, unknown> {
 
 /** A file of a manifest, with an absolute address. */
 export function file(value: unknown, what: string, most: number, base: string | URL | undefined): ModelFile {
-  const { url, bytes, sha256, chunks } = record(value, `\`${what}\` of the model manifest`);
-  if (typeof url !== 'string' || typeof bytes !== 'number' || typeof sha256 !== 'string' || !SHA256.test(sha256)) {
+  const { url, bytes, sha256, chunks } = record(value, `\`${what}\` of the model manifest`) as {
+    // Checked below.
+    bytes: number;
+    [name: string]: unknown;
+  };
+  if (typeof url !== 'string' || typeof sha256 !== 'string' || !SHA256.test(sha256)) {
     throw new ManifestError(`\`${what}\` of the model manifest needs url, bytes and sha256`);
   }
   if (!Number.isInteger(bytes) || bytes < 1 || bytes > most) {

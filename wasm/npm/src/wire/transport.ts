@@ -14,7 +14,7 @@ type OwnHeaders = Record<string, string>;
 
 /** How requests are made: with which `fetch`, headers and cookies, and how often. */
 export interface Transport {
-  /** The page's own headers for this address: for their server alone. */
+  /** The page's own headers for this address: for their server alone, and where it redirects to. */
   headers(url: string): Promise<OwnHeaders>;
   /** Sends a request with them. */
   send(url: string, init: RequestInit & { headers?: OwnHeaders }, own?: OwnHeaders): Promise<Response>;

@@ -21,6 +21,7 @@ export type Post = (message: Reply, transfer?: Transferable[]) => void;
 export class Engine {
   readonly #offered: Partial<Record<Device, WasmModule>>;
   readonly #onFatal: (message: string) => void;
+  readonly #request: typeof fetch | undefined;
   readonly #models = new Map<string, Model>();
   readonly #local = new Local();
   readonly #buckets = new Buckets();
@@ -30,10 +31,19 @@ export class Engine {
   /** Address that the module came from. */
   #started: Promise<string> | undefined;
 
-  /** @param onFatal - called when the models cannot be used any more */
-  constructor(offered: Partial<Record<Device, WasmModule>>, onFatal: (message: string) => void) {
+  /**
+   * @param onFatal - called when the models cannot be used any more
+   * @param request - what fetches the module in the place of `fetch`, where there is no worker: of what the thread
+   * fetched, the module alone is told then
+   */
+  constructor(
+    offered: Partial<Record<Device, WasmModule>>,
+    onFatal: (message: string) => void,
+    request?: typeof fetch,
+  ) {
     this.#offered = offered;
     this.#onFatal = onFatal;
+    this.#request = request;
   }
 
   /** Runs one command and answers it. The next one must wait until this has settled. Never rejects. */
@@ -61,6 +71,13 @@ export class Engine {
     }
   }
 
+  /** Frees all that was made. Not while a command runs. */
+  free(): void {
+    this.keep(new Set());
+    this.#local.free();
+    this.#buckets.free();
+  }
+
   async #answer(command: Work, post: Post): Promise<void> {
     const { id } = command;
     const alive = () => post({ type: 'alive' });
@@ -74,7 +91,8 @@ export class Engine {
         if (command.order) this.#ordered = new OrderedFiles(command.order, post);
         // A download that failed is heard of at once.
         const module = await (this.#ordered?.unlessFailed(this.#started) ?? this.#started);
-        post({ type: 'done', id, ...fetchedWith(module, this.#ordered?.urls) });
+        const told = this.#request ? { fetched: [module] } : fetchedWith(module, this.#ordered?.urls);
+        post({ type: 'done', id, ...told });
         return;
       }
       case 'find': {
@@ -161,7 +179,7 @@ export class Engine {
       );
     }
     if (device === 'webgpu') watchDeviceLoss(this.#onFatal);
-    const from = await startModule(wanted, addresses, alive);
+    const from = await startModule(wanted, addresses, alive, this.#request);
     this.#module = wanted;
     return from;
   }

@@ -139,24 +139,35 @@ export function urlsOf(module: WasmModule, { wasm, relaxed }: ModuleAddresses): 
  * Fetches and compiles a module.
  *
  * @param onPart - called when the answer begins, and with every part of it that arrives
+ * @param request - `fetch`, or what reads files as well
  * @returns the address that it came from
  */
-export async function startModule(module: WasmModule, from: ModuleAddresses, onPart: () => void): Promise<string> {
+export async function startModule(
+  module: WasmModule,
+  from: ModuleAddresses,
+  onPart: () => void,
+  request: typeof fetch = fetch,
+): Promise<string> {
   const [first, ...others] = urlsOf(module, from);
   try {
-    return await startFrom(module, first, onPart);
+    return await startFrom(module, first, onPart, request);
   } catch (error) {
     if (!(error instanceof ModuleError) || error.code === BLOCKED_CODE || !others[0]) throw error;
     // The host may lack the file, or the engine may have a part of relaxed SIMD only.
-    return startFrom(module, others[0], onPart);
+    return startFrom(module, others[0], onPart, request);
   }
 }
 
-async function startFrom(module: WasmModule, from: string, onPart: () => void): Promise<string> {
+async function startFrom(
+  module: WasmModule,
+  from: string,
+  onPart: () => void,
+  request: typeof fetch,
+): Promise<string> {
   let response: Response;
   try {
     // Not the module's own fetch: that would send a referrer.
-    response = await fetch(from, { referrerPolicy: 'no-referrer' });
+    response = await request(from, { referrerPolicy: 'no-referrer' });
   } catch (error) {
     throw new ModuleError(`${from} could not be fetched: ${(error as Error).message}`);
   }

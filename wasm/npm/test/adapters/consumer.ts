@@ -1,5 +1,5 @@
 // A page's and a server's use of every entry: compiled, never run.
-import { typeahead } from 'dpr-web';
+import { typeahead, type ClientEvents } from 'dpr-web';
 import { dprEmbedding } from 'dpr-web/ai';
 import 'dpr-web/element';
 import { DprRetriever } from 'dpr-web/langchain';
@@ -18,6 +18,10 @@ import { defineConfig } from 'vite';
 import { createApp } from 'vue';
 
 const client = new FakeClient({ hits: ['a text', { title: 'Title', text: 'another' }], delay: (question) => question.length });
+const onRequest = ({ detail }: ClientEvents['request']): string => detail.request.url;
+client.addEventListener('request', onRequest);
+client.removeEventListener('request', onRequest);
+client.removeEventListener('request', { handleEvent: ({ type }) => type }, { capture: true });
 typeahead(client, { k: 3 }).subscribe(({ status, result }) => `${status} ${result?.hits.length}`);
 
 export function Search({ question }: { question: string }): string {

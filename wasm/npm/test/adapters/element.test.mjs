@@ -163,3 +163,23 @@ test('a client of the page is not disposed, and attributes that change apply', a
   await new Promise((resolve) => setTimeout(resolve, 5));
   assert.equal(client.state, 'ready');
 });
+
+test('a filter that is set after the first key holds for the next search, and ends the one under way', async (t) => {
+  const { search, client, type, found, states } = element(t);
+  type('who');
+  await found();
+  assert.equal(client.searches.at(-1).options.filter, undefined);
+  const [first, second] = [{ titles: ['First'] }, { titles: ['Third'] }];
+  search.filter = first;
+  assert.equal(search.filter, first);
+  client.script.delay = 60_000;
+  type('what');
+  await until(() => client.searches.length === 2);
+  search.filter = second;
+  assert.equal(client.searches[1].options.signal.aborted, true);
+  client.script.delay = 0;
+  states.length = 0;
+  type('where');
+  await found();
+  assert.deepEqual(client.searches.slice(1).map(({ options }) => options.filter), [first, second]);
+});

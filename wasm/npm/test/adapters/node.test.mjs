@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { fileOf } from '../helpers.mjs';
+import { fileFetch } from '../../dist/node/files.js';
+import { fileOf, someBytes } from '../helpers.mjs';
 import { standInPackage, temporaryFolder } from '../stand-in.mjs';
+import { host, passage, URL_OF_INDEX } from '../static-host.mjs';
 import { until } from './dom.mjs';
 import { FILES, manifest, modelServer as server } from './model-server.mjs';
 
@@ -55,7 +57,53 @@ for (const engine of ['thread', 'inline']) {
     await assert.rejects(loadEncoder(address, { engine, wasmUrl }), /missing\.wasm could not be/);
     await assert.rejects(loadEncoder(pathToFileURL(path.join(folder, 'missing.json')), { engine, retry: 0 }), { name: 'DownloadError', message: /missing\.json.*ENOENT/ });
   });
+
+  test(`a question with the apostrophe of telephones, and with blanks around it, is the one that is trained on (${engine})`, async (t) => {
+    const { folder, QuestionEncoder, loadEncoder } = await installed(t);
+    // A stand-in whose vector is the question itself.
+    const script = path.join(folder, 'wasm/cpu/dpr_wasm.js');
+    const codes = 'return Float32Array.from({ length: 4 }, (_, at) => text.charCodeAt(at + 2));';
+    writeFileSync(script, readFileSync(script, 'utf8').replace('return new Float32Array(4).fill(text.length);', codes));
+    const encoder = await loadEncoder(modelFolder(t).address, { engine });
+    const typed = async (text) => {
+      const { tokens } = await QuestionEncoder.session(encoder).ask({ type: 'tokens', text }, 'tokens');
+      return [[...(await encoder.encode(text))], await encoder.countTokens(text), [...tokens]];
+    };
+    assert.deepEqual(await typed(' who\u2019s the mayor '), await typed("who's the mayor"));
+    assert.equal((await typed(' who\u2019s the mayor '))[1], 15);
+    encoder.dispose();
+  });
+
+  test(`a static index is searched without a server, whole and by its buckets (${engine})`, async (t) => {
+    const { connect } = await installed(t);
+    const { asked } = host(t, [20, 13], false, 3);
+    const local = await connect(URL_OF_INDEX, { engine, privacy: 'local' });
+    asked();
+    const found = await local.search('123456789', { k: 3 });
+    assert.deepEqual(found.hits.map(({ score, ...rest }) => rest), [passage(9), passage(10), passage(11)]);
+    assert.deepEqual([asked(), found.requests], [[], []]);
+    local.dispose();
+    const client = await connect(URL_OF_INDEX, { engine, privacy: { mode: 'bucket', probes: 2, decoys: 2 } });
+    const { hits, requests } = await client.search('123456789', { k: 5 });
+    assert.deepEqual(hits.map(({ id }) => id), ['p0', 'p2', 'p4', 'p9', 'p11']);
+    assert.equal(requests.length, 4);
+    client.dispose();
+  });
 }
+
+test('where the module for relaxed SIMD is missing, the plain one is started (inline)', async (t) => {
+  const { folder, loadEncoder } = await installed(t);
+  t.mock.method(WebAssembly, 'validate', () => true);
+  const started = async () => {
+    const modules = [];
+    const onProgress = (event) => event.status === 'worker' && modules.push(...event.fetched.map((url) => url.split('/').at(-2)));
+    (await loadEncoder(modelFolder(t).address, { engine: 'inline', onProgress })).dispose();
+    return modules;
+  };
+  assert.deepEqual(await started(), ['relaxed']);
+  rmSync(path.join(folder, 'wasm/relaxed'), { recursive: true });
+  assert.deepEqual(await started(), ['cpu']);
+});
 
 test('a module that traps in this thread is replaced by a new one, with a memory of its own (inline)', async (t) => {
   const { folder, loadEncoder } = await installed(t);
@@ -107,6 +155,32 @@ test('model files are kept in a folder by their sum; a spoiled one is fetched ag
   assert.equal(readdirSync(cacheDirectory).length, 3, 'no part of a file is left');
   writeFileSync(path.join(cacheDirectory, fileOf(FILES.q8).sha256), 'spoiled');
   assert.equal(await visit(), 1);
+});
+
+test('files of private modes are kept in the folder too, and those of other hosts are not', async (t) => {
+  const directory = path.join(temporaryFolder(t), 'kept');
+  const bytes = someBytes(40);
+  const { sha256 } = fileOf(bytes);
+  let asked = 0;
+  const answer = async () => {
+    asked++;
+    return new Response(bytes);
+  };
+  const get = fileFetch(answer, { readsFiles: false, directory });
+  for (const [path, most] of [
+    [`v1/private/files/${sha256}/projection.f16`, 1],
+    [`v1/encrypted/files/${sha256}/rank.hint`, 1],
+    [`codes.${sha256}.bin`, 2],
+  ]) {
+    rmSync(directory, { recursive: true, force: true });
+    asked = 0;
+    for (let turn = 0; turn < 2; turn++) {
+      assert.deepEqual(new Uint8Array(await (await get(`https://server.test/dpr/${path}`)).arrayBuffer()), bytes);
+      if (most === 1) await until(() => existsSync(directory) && readdirSync(directory).includes(sha256));
+      else await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    assert.deepEqual([asked, existsSync(directory)], [most, most === 1], path);
+  }
 });
 
 test('a folder that cannot be written keeps nothing, and the encoder starts', async (t) => {

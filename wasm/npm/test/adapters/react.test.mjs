@@ -68,6 +68,18 @@ for (const version of Object.keys(VERSIONS)) {
     assert.equal(client.state, 'ready', 'the client was given: it is not disposed');
   });
 
+  test(`React ${version}: options reach the search as they were given, also numbers that JSON has not`, async (t) => {
+    const { h, root, text, SearchProvider, useSearch } = await page(t);
+    const client = new FakeClient({ hits: ['one'] });
+    const Search = ({ k }) => h('p', null, useSearch('who', { debounce: 1, timeout: Infinity, k }).status);
+    const show = (k) => root.render(h(SearchProvider, { client }, h(Search, { k })));
+    show(3);
+    await until(() => text() === 'done');
+    show(4);
+    await until(() => client.searches.length === 2 && text() === 'done');
+    assert.deepEqual(client.searches.map(({ options: { timeout, k } }) => [timeout, k]), [[Infinity, 3], [Infinity, 4]]);
+  });
+
   test(`React ${version}: StrictMode leaves one client and one worker, and unmounting none`, async (t) => {
     const { h, root, text, React, SearchProvider, useSearch, useSearchClient } = await page(t);
     const { workers, options, calls } = withServer(t);
@@ -170,6 +182,25 @@ for (const version of Object.keys(VERSIONS)) {
     boundary.setState({ error: undefined });
     await until(() => text() === 'found');
     assert.deepEqual(client.searches.map(({ question }) => question), ['who', 'what', 'where', 'where']);
+  });
+
+  test(`React ${version}: an error that nobody was shown is forgotten, and the question searched again`, async (t) => {
+    const { h, root, text, React, SearchProvider, useSuspenseSearch } = await page(t);
+    const client = new FakeClient({ hits: (question) => [`about ${question}`], delay: 5 });
+    const Passages = ({ question }) => useSuspenseSearch(question).hits.map((hit) => hit.text);
+    const show = (question) =>
+      root.render(h(SearchProvider, { client }, h(React.Suspense, { fallback: 'searching' }, h(Passages, { key: question, question }))));
+    client.script.error = (question) => (question === 'where' ? new Error('no answer') : undefined);
+    show('where');
+    await until(() => client.searches.length === 1);
+    // The component goes before its error comes.
+    show('what');
+    await until(() => text() === 'about what');
+    await new Promise((resolve) => setTimeout(resolve, 1200));
+    delete client.script.error;
+    show('where');
+    await until(() => text() === 'about where');
+    assert.deepEqual(client.searches.map(({ question }) => question), ['where', 'what', 'where']);
   });
 
   test(`React ${version}: a server renders it, with a relative address, and nothing is loaded`, async (t) => {
