@@ -46,7 +46,7 @@ pub(crate) fn build(
         let batch = &order[done..order.len().min(done + (done / BATCH_SHARE).max(1))];
         let found: Vec<Found> = batch
             .par_iter()
-            .map_init(|| Scratch::new(order.len()), |scratch, row| builder.find(*row, stop, scratch))
+            .map_init(|| Scratch::new(codes.count()), |scratch, row| builder.find(*row, stop, scratch))
             .collect();
         if stop.load(Ordering::Relaxed) {
             progress.finish();

@@ -104,11 +104,17 @@ enum Stage {
     Followed,
 }
 
+/// A candidate in a beam. Both are moved together: a beam is shifted at every candidate that enters it.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    candidate: Candidate,
+    stage: Stage,
+}
+
 /// The best candidates of a beam search, best first.
 struct Beam {
     limit: usize,
-    found: Vec<Candidate>,
-    stages: Vec<Stage>,
+    found: Vec<Placed>,
     /// All before this place were followed.
     next: usize,
     /// Estimated candidates for which the beam had no place, or none any more.
@@ -117,14 +123,13 @@ struct Beam {
 
 impl Beam {
     fn new(limit: usize) -> Self {
-        let (found, stages) = (Vec::with_capacity(limit + 1), Vec::with_capacity(limit + 1));
-        Self { limit, found, stages, next: 0, left_out: Vec::new() }
+        Self { limit, found: Vec::with_capacity(limit + 1), next: 0, left_out: Vec::new() }
     }
 
     /// Returns the score that a candidate must have at least.
     fn floor(&self) -> f32 {
         match self.found.last() {
-            Some(worst) if self.found.len() == self.limit => worst.score,
+            Some(worst) if self.found.len() == self.limit => worst.candidate.score,
             _ => f32::NEG_INFINITY,
         }
     }
@@ -133,41 +138,41 @@ impl Beam {
     #[inline]
     fn offer(&mut self, candidate: Candidate, stage: Stage) -> bool {
         if self.found.len() == self.limit {
-            if self.found.last().is_none_or(|worst| candidate.score < worst.score || candidate < *worst) {
+            let worst = self.found.last().map(|worst| worst.candidate);
+            if worst.is_none_or(|worst| candidate.score < worst.score || candidate < worst) {
                 if stage == Stage::Estimated {
                     self.left_out.push(candidate);
                 }
                 return false;
             }
-            if let (Some(worst), Some(Stage::Estimated)) = (self.found.pop(), self.stages.pop()) {
+            if let Some(Placed { candidate: worst, stage: Stage::Estimated }) = self.found.pop() {
                 self.left_out.push(worst);
             }
         }
-        let at = self.found.partition_point(|better| *better > candidate);
-        self.found.insert(at, candidate);
-        self.stages.insert(at, stage);
+        let at = self.found.partition_point(|better| better.candidate > candidate);
+        self.found.insert(at, Placed { candidate, stage });
         self.next = self.next.min(at);
         true
     }
 
     /// Returns the best candidate that was not followed.
-    fn peek(&mut self) -> Option<(Candidate, Stage)> {
-        let followed = self.stages[self.next..].iter().take_while(|stage| **stage == Stage::Followed).count();
-        self.next += followed;
-        Some((*self.found.get(self.next)?, self.stages[self.next]))
+    fn peek(&mut self) -> Option<Placed> {
+        let followed = self.found[self.next..].iter().take_while(|placed| placed.stage == Stage::Followed);
+        self.next += followed.count();
+        self.found.get(self.next).copied()
     }
 
     /// Marks the candidate that [`peek`](Self::peek) returned as followed. Call it before any other is offered.
     fn follow(&mut self) {
-        self.stages[self.next] = Stage::Followed;
+        self.found[self.next].stage = Stage::Followed;
         self.next += 1;
     }
 
     /// Returns the best estimated candidates, [`SCORED`] at most, of twice as many that come next.
     fn estimated(&self) -> impl Iterator<Item = u32> {
-        let next = self.next..self.found.len().min(self.next + 2 * SCORED);
-        let estimated = next.filter(|at| self.stages[*at] == Stage::Estimated);
-        estimated.take(SCORED).map(|at| self.found[at].row)
+        let next = &self.found[self.next..self.found.len().min(self.next + 2 * SCORED)];
+        let estimated = next.iter().filter(|placed| placed.stage == Stage::Estimated);
+        estimated.take(SCORED).map(|placed| placed.candidate.row)
     }
 
     /// Takes the candidates that [`estimated`](Self::estimated) names out of the beam.
@@ -176,27 +181,31 @@ impl Beam {
         rows.extend(self.estimated());
         let (mut kept, mut taken) = (self.next, 0);
         for at in self.next..self.found.len() {
-            if taken < rows.len() && self.stages[at] == Stage::Estimated {
+            if taken < rows.len() && self.found[at].stage == Stage::Estimated {
                 taken += 1;
             } else {
-                (self.found[kept], self.stages[kept]) = (self.found[at], self.stages[at]);
+                self.found[kept] = self.found[at];
                 kept += 1;
             }
         }
         self.found.truncate(kept);
-        self.stages.truncate(kept);
     }
 
     /// Takes the candidates that had no place and may yet score above the last of the best `wanted`: whose estimates
     /// are not below it by more than their margins.
     fn take_left_out(&mut self, rows: &mut Vec<u32>, wanted: usize, margin: impl Fn(u32) -> f32) {
         let last = wanted.checked_sub(1).and_then(|last| self.found.get(last));
-        let floor = last.map_or(f32::NEG_INFINITY, |last| last.score);
+        let floor = last.map_or(f32::NEG_INFINITY, |last| last.candidate.score);
         // A margin that is not a number rules nothing out.
         let may_be_found =
             |left: &Candidate| (left.score + margin(left.row)).partial_cmp(&floor) != Some(Ordering::Less);
         rows.clear();
         rows.extend(self.left_out.drain(..).filter(may_be_found).map(|left| left.row));
+    }
+
+    /// Returns the candidates, best first.
+    fn into_candidates(self) -> Vec<Candidate> {
+        self.found.into_iter().map(|placed| placed.candidate).collect()
     }
 }
 
@@ -236,7 +245,7 @@ fn search_sorted(
     let mut followed = 0_usize;
     loop {
         let here = match beam.peek() {
-            Some((here, stage)) if stage != Stage::Estimated => here,
+            Some(Placed { candidate, stage: Stage::Scored | Stage::Followed }) => candidate,
             next => {
                 match next {
                     Some(_) => beam.take_estimated(&mut rows),
@@ -260,9 +269,9 @@ fn search_sorted(
         rows.clear();
         rows.extend(layer.links(here.row).iter().copied().filter(|row| visited.insert(*row)));
         // Most likely the next to be followed.
-        if let Some((next, stage)) = beam.peek() {
-            prefetch(layer.links(next.row));
-            if stage == Stage::Estimated {
+        if let Some(next) = beam.peek() {
+            prefetch(layer.links(next.candidate.row));
+            if next.stage == Stage::Estimated {
                 beam.estimated().for_each(|row| layer.prefetch_row(row));
             }
         }
@@ -280,7 +289,7 @@ fn search_sorted(
             }
         }
     }
-    beam.found
+    beam.into_candidates()
 }
 
 /// Searches a layer with a heap of what is to be followed and another of what is found.
