@@ -86,9 +86,21 @@ export class Connection {
     return client;
   }
 
-  /** Loads the reader, before a private search whose passages it is to read. Rejects as an answer does. */
+  /**
+   * Loads the reader, before a private search whose passages it is to read; if the client is replaced meanwhile, its
+   * successor does. Rejects as an answer does.
+   */
   async loadReader(signal: AbortSignal): Promise<void> {
-    await this.#current?.answer('', { privacy: this.privacy, hits: [], signal });
+    for (;;) {
+      const client = this.#current;
+      if (!client) throw new Error('the encoder was not started');
+      try {
+        await client.answer('', { privacy: this.privacy, hits: [], signal });
+        return;
+      } catch (error) {
+        if (client === this.#current || signal.aborted) throw error;
+      }
+    }
   }
 
   /** Searches as soon as the encoder is there; if it is replaced meanwhile, its successor answers. */

@@ -387,7 +387,7 @@ impl Quantized {
         scores.extend(scaled.map(|(row, sum)| *sum as f32 * (query.scale * self.scales[*row as usize])));
     }
 
-    /// Returns a hash of the codes of a row, the same in every build.
+    /// Returns a hash of the codes of a row: rows with the same codes have the same.
     pub(super) fn hash(&self, row: u32) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write(bytemuck::cast_slice(self.row(row)));

@@ -66,8 +66,9 @@ impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
-            Self::Memory(content) => write!(f, "a document of {} bytes", content.len()),
-            Self::Mapped(content) => write!(f, "a mapped file of {} bytes", content.len()),
+            Self::Memory(content) | Self::Mapped(content) => {
+                write!(f, "a document of {} bytes", content.len())
+            }
         }
     }
 }
@@ -89,7 +90,8 @@ impl Part {
         let path = match &self.content {
             Content::File(path) => path,
             Content::Memory(content) => return Ok(Body::from(content.slice(part))),
-            // Copied piece by piece: a connection may copy a body of one piece whole.
+            // Copied piece by piece: a connection may copy a body of one piece whole. The pages were read when the file
+            // was checked, so that reading rarely waits for the disk.
             Content::Mapped(content) => {
                 let content = Cursor::new(content.slice(part));
                 return Ok(Body::from_stream(ReaderStream::with_capacity(content, CHUNK)));
@@ -158,16 +160,19 @@ impl ServedFile {
 
     /// Describes bytes that are held in memory.
     pub fn of_bytes(name: &str, content: Vec<u8>) -> Self {
-        let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
-        let plain = Part { content: Content::Memory(content.into()), bytes };
-        Self { plain, name, sha256, media_type: "application/octet-stream", chunks: None, gzip: None }
+        let (sha256, bytes) = (sha256_hex(&content), content.len() as u64);
+        Self::octets(name, sha256, Content::Memory(content.into()), bytes)
     }
 
     /// Describes a mapped file, whose bytes have been checked in the map to have this checksum.
     pub(super) fn of_mapped(name: &str, mapped: &Arc<Mapped>, sha256: &str) -> Self {
-        let (name, sha256, bytes) = (name.to_owned(), sha256.to_owned(), mapped.bytes().len() as u64);
         let content = Content::Mapped(Bytes::from_owner(Shared(Arc::clone(mapped))));
-        let plain = Part { content, bytes };
+        Self::octets(name, sha256.to_owned(), content, mapped.bytes().len() as u64)
+    }
+
+    /// Describes a content of no particular type.
+    fn octets(name: &str, sha256: String, content: Content, bytes: u64) -> Self {
+        let (plain, name) = (Part { content, bytes }, name.to_owned());
         Self { plain, name, sha256, media_type: "application/octet-stream", chunks: None, gzip: None }
     }
 

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::encoders::{Sharing, Weights};
+use super::encoders::Weights;
 use super::error::TrainError;
 use super::objective::Objective;
 use super::optimiser::OptimiserOptions;
 use super::options::StepOptions;
+use super::sharing::Sharing;
 pub use data::{DataFile, DataOptions, NegativeCounts, Negatives};
 
 /// A run's settings. Paths are taken from the working directory.
@@ -110,6 +111,9 @@ impl Default for RunOptions {
     }
 }
 
+/// Characters of a line of a file that an error quotes.
+const QUOTED: usize = 80;
+
 /// Settings of a run, which are read from a file and written to one.
 pub trait Settings: Serialize + DeserializeOwned + PartialEq + Default {
     /// Returns how long, how large and how often, the optimiser's constants, and how a batch is computed.
@@ -122,7 +126,8 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq + Default {
     /// [`TrainError::Config`] names the line of an unknown or misspelt setting.
     fn read(path: &Path) -> Result<Self, TrainError> {
         let text = fs_err::read_to_string(path)?;
-        let bad = |reason: String| TrainError::Config { path: path.into(), reason };
+        let bad =
+            |reason: String| TrainError::Config { path: path.into(), reason: with_short_quotes(&reason) };
         // Parsed without the defaults first, since these errors name lines.
         toml::from_str::<Self>(&text).map_err(|e| bad(e.to_string().trim().to_owned()))?;
         let table = |text: &str| toml::from_str::<toml::Table>(text).map_err(|e| bad(e.to_string()));
@@ -139,6 +144,21 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq + Default {
         toml::to_string(self)
             .map_err(|e| TrainError::Config { path: "the settings".into(), reason: e.to_string() })
     }
+}
+
+/// Returns the text of a TOML error with at most [`QUOTED`] characters of each line that it quotes, which may be the
+/// whole of a file in another format.
+fn with_short_quotes(error: &str) -> String {
+    let lines = error.lines().map(|line| {
+        let is_quote = line.split_once('|').is_some_and(|(number, _)| {
+            number.ends_with(' ') && number.trim().chars().all(|c| c.is_ascii_digit())
+        });
+        match line.char_indices().nth(QUOTED) {
+            Some((end, _)) if is_quote => format!("{}…", line[..end].trim_end()),
+            _ => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Puts the values of `given` over those of `settings`, section by section.
@@ -185,7 +205,8 @@ impl TrainConfig {
             return bad("data.kept_negatives", "0".into(), "it must be 1 at least");
         }
         if data.dev_questions == 0 && !data.dev.is_empty() {
-            return bad("data.dev_questions", "0".into(), "it must be 1 at least");
+            let expected = "it must be 1 at least; to measure nothing, leave data.dev out";
+            return bad("data.dev_questions", "0".into(), expected);
         }
         match data.negative_counts().total() {
             0 if !data.in_batch => {
@@ -293,7 +314,10 @@ mod tests {
         config.check().unwrap();
         config.data.dev = vec!["d.json".into()];
         let message = config.check().unwrap_err().to_string();
-        assert_eq!(message, "data.dev_questions is 0; it must be 1 at least");
+        assert_eq!(
+            message,
+            "data.dev_questions is 0; it must be 1 at least; to measure nothing, leave data.dev out"
+        );
     }
 
     #[test]

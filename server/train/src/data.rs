@@ -116,11 +116,14 @@ pub struct TrainingData {
 }
 
 impl TrainingData {
-    /// Reads the files that `options` name. Each question needs negatives of the kinds that it brings into a batch; at
-    /// most `dev_questions` dev questions are kept, drawn by `seed`.
+    /// Reads the files that `options` name. Each question needs negatives of the kinds that it brings into a batch. The
+    /// first hard and random ones of an item are kept ([`DataOptions::kept_negatives`]), and of these a question brings
+    /// none that is a positive of another item with the same question. At most `dev_questions` dev questions are kept,
+    /// drawn by `seed`.
     ///
     /// # Errors
-    /// [`TrainError::Item`] for a question without a positive, or without a negative where one is needed;
+    /// [`TrainError::Item`] for a question without a positive, or without a negative where one is needed, also where
+    /// all that are kept are positives of the question in other items;
     /// [`TrainError::NoDevQuestions`] for dev files without an item; [`TrainError::Data`] for a file that cannot be
     /// read.
     pub fn read(options: &DataOptions, seed: u64) -> Result<Self, TrainError> {
@@ -130,7 +133,7 @@ impl TrainingData {
             let mut items = Vec::new();
             for raw in read_training(&file.path)? {
                 let item = data.item_of(raw?, options, options.kept());
-                check(&item, &file.path, items.len(), lacks(&item, counts))?;
+                check(&item, &file.path, items.len(), lacks(&item.hard, &item.random, counts, MISSING))?;
                 items.push(item);
             }
             data.train.0.push(ItemSet { path: file.path.clone(), weight: file.weight, items });
@@ -152,6 +155,7 @@ impl TrainingData {
             return Err(TrainError::NoDevQuestions { files: options.dev.clone(), reason });
         }
         let questions = data.share_questions();
+        data.check_shared(counts)?;
         data.overlap = data.dev.iter().filter(|item| questions.contains_key(&plain(&item.question))).count();
         data.pool.close();
         Ok(data)
@@ -185,6 +189,17 @@ impl TrainingData {
             numbers().for_each(|number| items[number].shared = Some(Arc::clone(&shared)));
         }
         questions
+    }
+
+    /// Refuses items whose negatives of a kind that is needed are all positives of the question in other items.
+    fn check_shared(&self, counts: NegativeCounts) -> Result<(), TrainError> {
+        for set in &self.train.0 {
+            for (number, item) in set.items.iter().enumerate().filter(|(_, item)| item.shared.is_some()) {
+                let (hard, random) = (item.unaccepted(&item.hard), item.unaccepted(&item.random));
+                check(item, &set.path, number, lacks(&hard, &random, counts, ACCEPTED))?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns an item whose passages are in the pool, with at most so many hard and random negatives.
@@ -250,19 +265,39 @@ pub(super) fn plain(question: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The negatives that an item lacks, and advice for the user.
-type Lack = Option<(&'static str, &'static str)>;
+/// The part that an item lacks, and advice for the user.
+type Lack = (&'static str, &'static str);
 
-/// Returns the negatives that an item lacks.
-fn lacks(item: &Item, counts: NegativeCounts) -> Lack {
-    if counts.hard > 0 && item.hard.is_empty() && item.random.is_empty() {
-        return Some(("neither hard nor random negatives", "mine some, or say negatives = \"gold\""));
+/// Lacks of an item without any negatives, and without random ones, in its file.
+const MISSING: [Lack; 2] = [
+    ("neither hard nor random negatives", "mine some, or say negatives = \"gold\""),
+    ("no random negatives", "mine some"),
+];
+
+/// Lacks of an item whose negatives, or random ones, are all positives of the question in other items.
+const ACCEPTED: [Lack; 2] = [
+    (
+        "nothing but positives of its question in other items among its kept negatives",
+        "mine others, leave the item out, or say negatives = \"gold\"",
+    ),
+    (
+        "nothing but positives of its question in other items among its kept random negatives",
+        "mine others, or leave the item out",
+    ),
+];
+
+/// Returns the lack of an item with these hard and random negatives: the first of `of` where it needs one of either
+/// kind and has none, the second where it needs a random one.
+fn lacks(hard: &[u32], random: &[u32], counts: NegativeCounts, of: [Lack; 2]) -> Option<Lack> {
+    let [neither, no_random] = of;
+    if counts.hard > 0 && hard.is_empty() && random.is_empty() {
+        return Some(neither);
     }
-    (counts.random > 0 && item.random.is_empty()).then_some(("no random negatives", "mine some"))
+    (counts.random > 0 && random.is_empty()).then_some(no_random)
 }
 
 /// Refuses an item, counted from 0, without a positive or with a `lack`.
-fn check(item: &Item, path: &Path, number: usize, lack: Lack) -> Result<(), TrainError> {
+fn check(item: &Item, path: &Path, number: usize, lack: Option<Lack>) -> Result<(), TrainError> {
     let lack = match item.positives.is_empty() {
         true => Some(("no positive passage", "leave it out, or give it one in positive_ctxs")),
         false => lack,
@@ -346,6 +381,59 @@ mod tests {
         read(NegativeCounts { hard: 1, gold: 1, ..none }).unwrap();
         let error = read(NegativeCounts { hard: 1, random: 1, ..none }).unwrap_err();
         assert!(error.contains("item 1") && error.contains("no random negatives"), "{error}");
+    }
+
+    #[test]
+    fn an_item_whose_negatives_are_all_positives_of_its_question_elsewhere_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |texts: &[&str]| -> Vec<TrainingContext> {
+            let context = |text: &&str| TrainingContext { text: (*text).to_owned(), ..Default::default() };
+            texts.iter().map(context).collect()
+        };
+        let item = |right: &str, hard: &[&str], random: &[&str]| TrainingItem {
+            question: "q".into(),
+            positive_ctxs: of(&[right]),
+            hard_negative_ctxs: of(hard),
+            negative_ctxs: of(random),
+            ..TrainingItem::default()
+        };
+        let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+        let read = |hard: &[&str], random: &[&str], change: fn(&mut DataOptions)| {
+            let items = [item("a", &["x"], &["y"]), item("b", hard, random)];
+            for (path, items) in [(&first, &items[..1]), (&second, &items[1..])] {
+                std::fs::write(path, serde_json::to_string(items).unwrap()).unwrap();
+            }
+            let file = |path: &PathBuf| DataFile { path: path.clone(), weight: 1.0 };
+            let mut options =
+                DataOptions { train: vec![file(&first), file(&second)], ..DataOptions::default() };
+            change(&mut options);
+            TrainingData::read(&options, 1).map(|_| ()).map_err(|error| error.to_string())
+        };
+        let refused = |hard: &[&str], random: &[&str], change: fn(&mut DataOptions), kind: &str| {
+            let error = read(hard, random, change).unwrap_err();
+            let expected = format!("nothing but positives of its question in other items among its {kind}");
+            assert!(error.contains(&expected), "{hard:?} {random:?}: {error}");
+            assert!(error.contains(second.to_str().unwrap()) && error.contains("item 1"), "{error}");
+        };
+        let alone: fn(&mut DataOptions) = |options| options.in_batch = false;
+        let mixed: fn(&mut DataOptions) = |options| {
+            options.mixed_negatives = Some(NegativeCounts { hard: 1, random: 1, gold: 0 });
+        };
+        let gold: fn(&mut DataOptions) = |options| {
+            options.mixed_negatives = Some(NegativeCounts { hard: 0, random: 0, gold: 1 });
+        };
+        let one: fn(&mut DataOptions) = |options| options.kept_negatives = 1;
+        // Another hard one is left, a random one stands in for the hard one, or none is needed.
+        read(&["a", "z"], &[], alone).unwrap();
+        read(&["a"], &["a", "z"], alone).unwrap();
+        read(&["a"], &["z"], mixed).unwrap();
+        read(&["a"], &["a"], gold).unwrap();
+        refused(&["a"], &[], alone, "kept negatives");
+        refused(&["a"], &["a"], alone, "kept negatives");
+        refused(&["z"], &["a"], mixed, "kept random negatives");
+        // The first are kept, and of these the positives of the other item are left out.
+        refused(&["a", "z"], &[], one, "kept negatives");
+        read(&["z", "a"], &[], one).unwrap();
     }
 
     #[test]

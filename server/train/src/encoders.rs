@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;
 use super::options::Precision;
-use super::start::check_limits;
+use super::sharing::Sharing;
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR, WebFormat};
 
 /// The device that training runs on.
@@ -361,17 +361,20 @@ pub struct DualEncoder {
     pub max_passage_tokens: usize,
 }
 
-/// The number of encoders: one for both sides, or two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sharing {
-    /// The same number as in the model that training starts from.
-    #[default]
-    Keep,
-    /// Two, as in the paper; a shared one is copied and the copies trained apart.
-    Separate,
-    /// One for both; only from a model that shares one.
-    Shared,
+/// Refuses limits of tokens, of questions and of passages, that their encoders do not have.
+///
+/// # Errors
+/// [`TrainError::Setting`] names the limit.
+pub(super) fn check_limits(limits: [usize; 2], encoders: [&EncoderConfig; 2]) -> Result<(), TrainError> {
+    let settings = ["model.max_question_tokens", "model.max_passage_tokens"];
+    for ((setting, got), encoder) in settings.into_iter().zip(limits).zip(encoders) {
+        let most = encoder.position_limit();
+        if !(4..=most).contains(&got) {
+            let expected = format!("the encoder takes from 4 to {most} tokens");
+            return Err(TrainError::Setting { setting, got: got.to_string(), expected });
+        }
+    }
+    Ok(())
 }
 
 impl DualEncoder {

@@ -87,8 +87,8 @@ impl Columns {
     }
 }
 
-/// Returns the passages that answer each question: its own positives, and those of other items with the same question,
-/// of training items also where those are in no batch with it.
+/// Returns the passages that answer each question: its positives, and those of other items with the same question; of
+/// training items also of those outside of the batch.
 fn accepted(items: &[&Item]) -> Vec<Vec<u64>> {
     let mut same: HashMap<String, Vec<usize>> = HashMap::new();
     for (number, item) in items.iter().enumerate() {

@@ -118,7 +118,7 @@ impl<'a> Sampler<'a> {
 
 /// Draws the negatives that an item brings, as many of each kind as `counts` says: hard ones, random ones, and
 /// positives of other items, which are drawn from `all` of them. Without `shuffle` hard and random ones are the first.
-/// None is a positive of another item with the same question.
+/// No negative is a positive of another item with the same question.
 pub(super) fn negatives<'a>(
     item: &Item,
     (all, other): (usize, &dyn Fn(usize) -> Option<&'a Item>),

@@ -4,40 +4,9 @@
 use dpr_core::{EncoderConfig, ModelManifest, Similarity};
 
 use super::config::TrainConfig;
-use super::encoders::{Sharing, Weights};
+use super::encoders::{Weights, check_limits};
 use super::error::TrainError;
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
-
-impl Sharing {
-    /// Returns whether one encoder is trained for both sides.
-    ///
-    /// # Errors
-    /// [`TrainError::TwoEncoders`] for a model with two, where one is asked for.
-    pub(super) fn is_shared(self, model: &ModelDir) -> Result<bool, TrainError> {
-        match self {
-            Self::Keep => Ok(model.manifest().shared),
-            Self::Separate => Ok(false),
-            Self::Shared if model.manifest().shared => Ok(true),
-            Self::Shared => Err(TrainError::TwoEncoders { model: model.path().into() }),
-        }
-    }
-}
-
-/// Refuses limits of tokens, of questions and of passages, that their encoders do not have.
-///
-/// # Errors
-/// [`TrainError::Setting`] names the limit.
-pub(super) fn check_limits(limits: [usize; 2], encoders: [&EncoderConfig; 2]) -> Result<(), TrainError> {
-    let settings = ["model.max_question_tokens", "model.max_passage_tokens"];
-    for ((setting, got), encoder) in settings.into_iter().zip(limits).zip(encoders) {
-        let most = encoder.position_limit();
-        if !(4..=most).contains(&got) {
-            let expected = format!("the encoder takes from 4 to {most} tokens");
-            return Err(TrainError::Setting { setting, got: got.to_string(), expected });
-        }
-    }
-    Ok(())
-}
 
 /// Refuses a model that cannot be trained as `config` says: one with two encoders where one is asked for, limits of
 /// tokens that it does not have, and nested vectors that it cannot be cut to.

@@ -35,7 +35,9 @@ for (const [faster, times] of [['webgpu', { cpu: 70, webgpu: 5 }], ['cpu', { cpu
     const encoder = await first.promise;
     assert.equal(encoder.device, 'cpu');
     assert.equal(encoder.dtype, 'q8');
-    await until(() => localStorage.getItem(`dpr-web:device:${encoder.model.encoder.config.sha256}`) !== null && first.devices().length === 1);
+    const { fingerprint, encoder: { config } } = encoder.model;
+    const key = `dpr-web:device:${fingerprint} ${config.sha256}`;
+    await until(() => localStorage.getItem(key) !== null && first.devices().length === 1);
     assert.equal(encoder.device, faster);
     assert.deepEqual(first.devices(), [faster]);
     assert.deepEqual([...(await encoder.encode('abc'))], [3, 3, 3, 3]);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { SearchClient } from 'dpr-web';
+import { OptionError, SearchClient } from 'dpr-web';
 import { LocalSearch } from 'dpr-web/local';
 import { until } from './fake-worker.mjs';
 import { cachesInMemory, fileOf, someBytes } from './helpers.mjs';
@@ -75,11 +75,28 @@ test('a corrupted file is an IntegrityError, is not kept, and ends the workers',
 test('an index that is not the expected one is refused before any of its files is downloaded', async (t) => {
   const site = host(t);
   const sha256 = fileOf(text.encode(JSON.stringify(site.manifest))).sha256;
-  await assert.rejects(open({ expect: { index: '0'.repeat(64) } }), { name: 'ModelMismatchError', what: 'index', got: sha256 });
+  await assert.rejects(open({ expect: { index: '0'.repeat(64) } }), {
+    name: 'ModelMismatchError',
+    what: 'index',
+    got: sha256,
+    message: `the static index is not the expected one: its SHA-256 is ${sha256}, expected ${'0'.repeat(64)}`,
+    fix: /^If the static index .* `expectIndex` \(or `expect\.index`\)/,
+  });
   assert.deepEqual(site.asked(), ['dpr-static.json']);
   await assert.rejects(open({ expect: { fingerprint: '0'.repeat(64) } }), { name: 'ModelMismatchError', what: 'fingerprint' });
   assert.deepEqual(site.asked(), ['dpr-static.json', 'model']);
   (await open({ expect: { index: sha256.toUpperCase(), fingerprint: FINGERPRINT } })).dispose();
+});
+
+test('an error of this package that the page\'s own `headers` or `fetch` throws is passed on as it is', async (t) => {
+  host(t);
+  const own = new OptionError('no key is left', 'Sign in.');
+  const broken = new TypeError('no key is left');
+  for (const name of ['headers', 'fetch']) {
+    const failing = (error) => open({ [name]: () => Promise.reject(error), retry: 0 });
+    await assert.rejects(failing(own), (error) => error === own);
+    await assert.rejects(failing(broken), { name: 'DownloadError', status: 0, cause: broken });
+  }
 });
 
 test('what is aborted leaves what was downloaded, and is taken up there', async (t) => {

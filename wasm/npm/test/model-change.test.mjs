@@ -130,7 +130,7 @@ test('a month of updates leaves one model behind', async (t) => {
   const storage = withStorage(t);
   const { client, state } = await served(t);
   for (state.turn = 1; state.turn <= 30; state.turn++) {
-    storage.set(`dpr-web:device:${client.model.encoder.config.sha256}`, '{}');
+    storage.set(`dpr-web:device:${client.model.fingerprint} ${client.model.encoder.config.sha256}`, '{}');
     await client.search('who');
   }
   state.turn = 30;

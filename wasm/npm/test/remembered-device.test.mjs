@@ -14,7 +14,7 @@ function withStorage(storage, body) {
   }
 }
 /** A manifest, as far as it is read. */
-const model = (sha256) => ({ fingerprint: 'f'.repeat(64), encoder: { config: { sha256 } } });
+const model = (sha256, fingerprint = 'f'.repeat(64)) => ({ fingerprint, encoder: { config: { sha256 } } });
 
 function inMemory() {
   const map = new Map();
@@ -31,10 +31,25 @@ test('the faster device is remembered per encoder, for a month', () =>
     assert.equal(recallDevice(model('a'), 2000), undefined);
   }));
 
-test('another browser version measures again', () => {
-  const storage = inMemory();
-  storage.setItem('dpr-web:device:m', JSON.stringify({ device: 'webgpu', userAgent: 'older', measuredAt: 1000 }));
-  withStorage(storage, () => assert.equal(recallDevice(model('m'), 2000), undefined));
+test('what was measured of a model is not that of a retrained one, which has the same config', () =>
+  withStorage(inMemory(), () => {
+    const retrained = model('a', 'e'.repeat(64));
+    rememberDevice(model('a'), 'webgpu', 1000);
+    assert.equal(recallDevice(retrained, 2000), undefined);
+    rememberDevice(retrained, 'cpu', 1000);
+    forgetDevice(model('a'));
+    assert.deepEqual([recallDevice(model('a'), 2000), recallDevice(retrained, 2000)], [undefined, 'cpu']);
+  }));
+
+test('another browser version measures again', (t) => {
+  const { userAgent } = navigator;
+  t.after(() => (navigator.userAgent = userAgent));
+  withStorage(inMemory(), () => {
+    rememberDevice(model('m'), 'webgpu', 1000);
+    assert.equal(recallDevice(model('m'), 2000), 'webgpu');
+    navigator.userAgent = 'a newer browser';
+    assert.equal(recallDevice(model('m'), 2000), undefined);
+  });
 });
 
 test('blocked storage remembers nothing and does not throw', () => {

@@ -38,7 +38,15 @@ for (const what of ['fingerprint', 'config', 'tokenizer', 'q8', 'f16']) {
     const expect = what === 'fingerprint' ? { fingerprint: OTHER } : { sha256: { [what]: OTHER } };
     await assert.rejects(
       connect(expect),
-      (error) => error instanceof ModelMismatchError && error.what === what && error.expected === OTHER && /^[0-9a-f]{64}$/.test(error.got) && error.fix !== '',
+      (error) => {
+        assert.ok(error instanceof ModelMismatchError);
+        const { message, fix, expected, got } = error;
+        assert.deepEqual([error.what, expected], [what, OTHER]);
+        assert.match(got, /^[0-9a-f]{64}$/);
+        assert.equal(message, `the model is not the expected one: its ${what} is ${got}, expected ${OTHER}`);
+        assert.match(fix, /^If the model .* `expect`/);
+        return true;
+      },
     );
     assert.deepEqual(asked(), ['model']);
   });

@@ -152,7 +152,7 @@ impl EncryptedTables {
     }
 
     /// Takes the answer to the ranking, whatever it is, and returns the number of changes of the index since the tables
-    /// were made of it, as many as the delta that is known here has at least: below 0 where it has them all.
+    /// were made, at least that of the known delta; negative where the known delta has all of them.
     ///
     /// # Errors
     /// An `Error` when the search is not at this step.

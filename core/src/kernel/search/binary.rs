@@ -66,13 +66,15 @@ impl Rotation {
     }
 }
 
-/// Numbers that a transform adds to as many others at a time.
+/// Numbers of a vector that are computed side by side.
 const LANES: usize = 8;
+
+const _: () = assert!(LANES == 8, "hadamard has a stage within lanes for each power of two below 8");
 
 /// Transforms `values`, a power of two of them, by the Hadamard matrix of 1 and -1.
 #[inline(always)]
 fn hadamard(values: &mut [f32]) {
-    if values.len() < LANES * LANES {
+    if values.len() < LANES {
         return transform(values, |a, b| (a + b, a - b));
     }
     let lanes = values.as_chunks_mut::<LANES>().0;

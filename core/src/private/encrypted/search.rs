@@ -89,8 +89,8 @@ pub struct Chosen {
 /// The place of a passage that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
-    /// About the inner product of the question's and the passage's vector: of a decoded score that was rounded to a
-    /// whole number, and rounded to the power of ten above the noise that the manifest names.
+    /// The inner product of the question's and the passage's vector, about: computed from the decoded score, rounded to
+    /// a whole number, and then rounded to the power of ten above the manifest's noise.
     pub score: f32,
     /// Which of [`Found::columns`] holds it.
     pub column: usize,
@@ -307,9 +307,10 @@ impl Public {
         Ok((columns, places))
     }
 
-    /// Returns the inner product for a decoded score without the digits that are noise. The decoded score is rounded to
-    /// a whole number first, the power of ten above [`RankShape::noise`](super::RankShape::noise) for every set and row
-    /// norm, so that the server's number for the noise cannot make it carry the error that was decoded with it.
+    /// Returns the inner product for a decoded score, rounded to the power of ten above the manifest's noise. The
+    /// decoded score is rounded to a whole number first, the power of ten above
+    /// [`RankShape::noise`](super::RankShape::noise) for every set and row norm, so that what is below a whole number
+    /// of the decoded error is not in the score, whatever noise the manifest names.
     fn rounded(&self, projected: &Projected, decoded: f32) -> f32 {
         let score = projected.inner_product(decoded.round_ties_even());
         let noise = self.tables.manifest.rank.noise.abs().max(1e-9);

@@ -7,6 +7,7 @@ use dpr_files::lock;
 use dpr_private::site::BucketSite;
 
 use super::PrivacyError;
+use super::device::device;
 use super::groups::GroupGuess;
 use super::linear::Views;
 use super::modes::{Found, Mode, Noise};
@@ -85,13 +86,4 @@ impl Mode for Bucket {
         let (centroids, plan) = self.with(|site| (site.centroids().clone(), site.plan()));
         Some(GroupGuess::of(&centroids, plan))
     }
-}
-
-/// Returns the key of some device.
-pub(super) fn device(seed: u64, question: u64) -> DeviceKey {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8..16].copy_from_slice(&question.to_le_bytes());
-    key[16] = 1;
-    DeviceKey::new(key)
 }

@@ -6,7 +6,7 @@ use dpr_core::private::bucket::{Centroids, Plan};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::bucket::device;
+use super::device::device;
 
 /// Sets that are attacked, at least.
 const SETS: usize = 4096;
@@ -14,7 +14,7 @@ const SETS: usize = 4096;
 /// The share of fetched sets of which the group of the home is named, where every bucket is the home equally often.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GroupGuess {
-    /// The share by the overlaps of groups. Of a guess among groups that are equally likely a part counts.
+    /// The share by the overlaps of groups. A guess among n groups that are equally likely counts 1 / n.
     pub right: f64,
     /// The share by chance: one in as many as a set has groups.
     pub chance: f64,

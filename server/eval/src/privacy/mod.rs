@@ -20,6 +20,7 @@ mod attack;
 mod bucket;
 mod clusters;
 mod decoder;
+mod device;
 mod error;
 mod groups;
 mod linear;

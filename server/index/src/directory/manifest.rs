@@ -48,8 +48,8 @@ pub struct IndexManifest {
     /// The graph's parameters, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hnsw: Option<HnswParams>,
-    /// The program that built the graph, by which a compaction builds the next one; not written where it is
-    /// [`GraphBuilder::Parallel`], nor by programs of before there was this field, and ignored by those.
+    /// The program that built the graph, by which a compaction builds the next one; absent where it is
+    /// [`GraphBuilder::Parallel`], and in indexes of earlier programs, which ignore it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub builder: GraphBuilder,
     /// The program that built it, as `dpr 0.1.0`.

@@ -1,8 +1,8 @@
 //! Copies: rows whose codes are those of another row, as of boilerplate texts that a corpus repeats.
 //!
 //! A graph is built without them. Among its candidates, more copies than `ef_construction` would leave a row near them
-//! no other neighbour. Afterwards each copy hangs in a tree below the row that it repeats, with a bounded number of
-//! links.
+//! no other neighbour. Afterwards each copy is linked to a parent, in a tree whose root is the row that it repeats,
+//! with a bounded number of links.
 
 use rayon::prelude::*;
 
@@ -40,7 +40,7 @@ impl Copies {
         Self { pairs, rows }
     }
 
-    /// Returns `true` if the row is a copy of another that is none.
+    /// Returns `true` if the row is a copy of another row.
     pub(super) fn contains(&self, row: u32) -> bool {
         self.rows.contains(row as usize)
     }

@@ -50,7 +50,8 @@ pub(super) use library::build as build_with_library;
 /// Parameters of the graph, named as in the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HnswParams {
-    /// Links of a passage to others on the upper layers; twice as many on the lowest.
+    /// Links of a passage to others on the upper layers; twice as many on the lowest, and there m more, at most, to
+    /// copies of it.
     pub m: usize,
     /// Candidates kept while a passage is linked.
     pub ef_construction: usize,

@@ -104,7 +104,7 @@ enum Stage {
     Followed,
 }
 
-/// A candidate in a beam. Both are moved together: a beam is shifted at every candidate that enters it.
+/// A candidate of a beam and its stage, in one array: every insertion shifts what follows it.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     candidate: Candidate,

@@ -26,7 +26,7 @@ pub struct Ranker<'a> {
     /// BM25's constants.
     pub bm25: Scoring,
     /// Rows of each list that hybrid ranking combines: [`HYBRID_DEPTH`](super::HYBRID_DEPTH) in the paper. A ranking of
-    /// more rows than that combines as many of each list as it has.
+    /// k rows, more than that, combines lists of k rows.
     pub depth: usize,
 }
 

@@ -105,7 +105,7 @@ fn rows_ranked(method: Method, k: usize) -> usize {
     if method == Method::Hybrid { HYBRID_DEPTH.max(k) } else { k }
 }
 
-/// Returns the part of a search's cost that reading the lists of the question's terms has; 0 without words.
+/// Returns the cost of reading the posting lists of the question's terms; 0 without words.
 fn cost_of_words(snapshot: &Snapshot, question: &str) -> u64 {
     let Some(words) = snapshot.base().manifest.sparse else { return 0 };
     let terms = words.analyzer.count_distinct_terms(&normalise_question(question));

@@ -13,6 +13,7 @@ use tantivy::{Index, IndexWriter, TantivyDocument, TantivyError};
 
 use super::documents::Documents;
 use super::impacts::Impacts;
+use super::io_error::to_io;
 use super::{Analyzer, SparseError, SparseOptions};
 use crate::passage_stream::PassageStream;
 use dpr_data::Passage;
@@ -174,12 +175,4 @@ fn remove_locks(dir: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Tantivy wraps I/O errors in several ways.
-pub(super) fn to_io(error: TantivyError) -> std::io::Error {
-    match error {
-        TantivyError::IoError(source) => std::io::Error::new(source.kind(), source.to_string()),
-        other => std::io::Error::other(other.to_string()),
-    }
 }

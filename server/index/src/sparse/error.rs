@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use dpr_files::Error as FileError;
 
-use super::{Analyzer, Scoring, UnknownAnalyzer};
+use super::{Analyzer, UnknownAnalyzer};
 use crate::cancel::Stopped;
+
+/// The greatest k1 of BM25.
+pub(super) const MAX_K1: f32 = 1e6;
 
 /// The error of building, opening or searching an inverted index.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -28,7 +31,7 @@ pub enum SparseError {
     #[error(
         "BM25 with k1 = {k1} and b = {b}: k1 must be between 0 and {} and b between 0 and 1 (the paper has 0.9 \
          and 0.4)",
-        Scoring::MAX_K1
+        MAX_K1
     )]
     Parameters {
         /// Term frequency saturation.

@@ -14,8 +14,8 @@ use tantivy::postings::{BlockSegmentPostings, TermInfo};
 use tantivy::schema::{Field, IndexRecordOption};
 
 use super::SparseError;
-use super::build::to_io;
 use super::documents::Documents;
+use super::io_error::to_io;
 
 /// The file's name beside tantivy's own; indexes of earlier versions lack it.
 const FILE: &str = "impacts.bin";

@@ -25,6 +25,8 @@ mod formula;
 mod impacts;
 #[cfg(feature = "sparse")]
 mod index;
+#[cfg(feature = "sparse")]
+mod io_error;
 #[cfg(all(test, feature = "sparse"))]
 mod languages;
 #[cfg(feature = "sparse")]

@@ -1,6 +1,6 @@
 //! The weights of terms: BM25 and TF-IDF.
 
-use super::SparseError;
+use super::{SparseError, error};
 
 /// The formula by which passages are ranked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +25,7 @@ impl Scoring {
 
     /// The greatest `k1`. Scores fall as it grows, and a passage whose score is below the least normal number of f32,
     /// about 1e-38, is not found: up to this `k1` every passage that shares a term with the question is.
-    pub const MAX_K1: f32 = 1e6;
+    pub const MAX_K1: f32 = error::MAX_K1;
 
     /// Refuses constants that make no sense.
     pub(super) fn check(self) -> Result<(), SparseError> {

@@ -58,7 +58,7 @@ pub enum SiteError {
         most: usize,
     },
     /// A number of passages that buckets cannot have.
-    #[error("buckets of {got} passages are not possible: give from {least} to {most} for this index")]
+    #[error("buckets of {got} passages are not possible: {}", bucket_sizes(*least, *most))]
     BucketSize {
         /// Passages asked for.
         got: usize,
@@ -99,4 +99,15 @@ pub enum SiteError {
     /// The export was told to stop.
     #[error("the export was interrupted; the site is as it was")]
     Interrupted,
+}
+
+/// Returns which sizes of buckets are possible, or that none is. `most` is half of the index's passages.
+fn bucket_sizes(least: usize, most: usize) -> String {
+    if most < least {
+        let needed = least.saturating_mul(2);
+        return format!(
+            "the index is too small for buckets, which need {needed} passages at least; export it without them"
+        );
+    }
+    format!("give from {least} to {most} for this index")
 }

@@ -82,7 +82,7 @@ pub struct DataOptions {
     pub shuffle_positives: bool,
     /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none,
     /// as in the paper, whose batches are random. In either case a batch holds no passage as the positive of two
-    /// questions, and no question twice.
+    /// questions, as far as that can be.
     pub bucket: usize,
     /// Questions of the dev files that are used, at most, drawn by the seed; 1 at least where there are dev files. Each
     /// measurement encodes up to 1 + `dev_hard_negatives` + `dev_random_negatives` passages for each.

@@ -10,10 +10,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::data::{DEV, plain};
 use super::super::draw::draw;
-use super::super::encoders::{DualEncoder, Sharing, TrainDevice};
+use super::super::encoders::{DualEncoder, TrainDevice};
 use super::super::epochs::Steps;
 use super::super::error::TrainError;
 use super::super::prepare::shared_notes;
+use super::super::sharing::Sharing;
 use super::config::DistillConfig;
 use super::project;
 use super::taught::{Taught, taught};

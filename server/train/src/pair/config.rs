@@ -211,7 +211,8 @@ impl PairConfig {
             return bad(setting, "0".into(), "it must be 1 at least");
         }
         if data.dev_questions == 0 && !data.dev.is_empty() {
-            return bad("data.dev_questions", "0".into(), "it must be 1 at least");
+            let expected = "it must be 1 at least; to measure nothing, leave data.dev out";
+            return bad("data.dev_questions", "0".into(), expected);
         }
         if self.task == PairTask::Reader && self.objective.loss != RankLoss::default() {
             return bad("objective.loss", "binary".into(), "a reader has one objective: leave it out");
@@ -288,7 +289,7 @@ mod tests {
             ("[model]\nstart = \"m\"\n[data]\nnegatives_per_question = 0", "negatives_per_question is 0"),
             (
                 "[model]\nstart = \"m\"\n[data]\ndev = [\"d\"]\ndev_questions = 0",
-                "data.dev_questions is 0; it must be",
+                "data.dev_questions is 0; it must be 1 at least; to measure nothing, leave data.dev out",
             ),
             ("[model]\nstart = \"m\"\n[run]\nbatch_size = 0", "run.batch_size is 0"),
             ("[model]\nstart = \"m\"\nteacher = \"t\"", "model.teacher is t; a reader learns from answers"),

@@ -5,7 +5,7 @@ import type { ModelManifest } from '../types/manifest.js';
 const MAX_AGE = 30 * 24 * 3600 * 1000;
 
 /** What is read of a manifest. */
-type Measured = Pick<ModelManifest, 'encoder'>;
+type Measured = Pick<ModelManifest, 'fingerprint' | 'encoder'>;
 
 interface Entry {
   device: Device;
@@ -46,7 +46,7 @@ export function forgetDevice(manifest: Measured): void {
   }
 }
 
-/** By the sum of the config: encoders of one fingerprint may differ in size, as a server's own and its small one. */
-function key({ encoder }: Measured): string {
-  return `dpr-web:device:${encoder.config.sha256}`;
+/** Of the fingerprint and the config: a server's own encoder and its small one have one fingerprint. */
+function key(manifest: Measured): string {
+  return `dpr-web:device:${manifest.fingerprint} ${manifest.encoder.config.sha256}`;
 }

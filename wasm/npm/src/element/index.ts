@@ -9,7 +9,7 @@ export type { SearchElementEvents } from './search-element.js';
 export { DprSearchElement };
 
 const registry = globalThis.customElements as CustomElementRegistry | undefined;
-if (registry && !registry.get('dpr-search')) registry.define('dpr-search', DprSearchElement);
+if (!registry?.get('dpr-search')) registry?.define('dpr-search', DprSearchElement);
 
 declare global {
   interface HTMLElementTagNameMap {

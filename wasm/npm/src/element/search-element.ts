@@ -62,6 +62,8 @@ export class DprSearchElement extends Base {
   #active = -1;
   #value = '';
   #filter: PassageFilter | undefined;
+  /** As it was when it was set: a page may change the object itself, and set it again. */
+  #filterJson: string | undefined;
 
   constructor() {
     super();
@@ -88,14 +90,19 @@ export class DprSearchElement extends Base {
     this.#given = client;
   }
 
-  /** What searches may find. Another one gives up what is under way, and counts from the next key on. */
+  /**
+   * What searches may find. Another one gives up what is under way, and counts from the next key on. One that is equal,
+   * as a framework sets it each time it renders, gives up nothing.
+   */
   get filter(): PassageFilter | undefined {
     return this.#filter;
   }
 
   set filter(filter: PassageFilter | undefined) {
+    const json = JSON.stringify(filter);
+    if (json !== this.#filterJson) this.#end(false);
+    this.#filterJson = json;
     this.#filter = filter;
-    this.#end(false);
   }
 
   /** What is typed. */
@@ -114,8 +121,7 @@ export class DprSearchElement extends Base {
   }
 
   connectedCallback(): void {
-    const { labels } = this.#internals;
-    const label = this.getAttribute('label') ?? labels[0]?.textContent ?? 'Search';
+    const label = this.getAttribute('label') ?? this.#internals.labels[0]?.textContent ?? 'Search';
     set(this.#input, { 'aria-label': label, placeholder: this.getAttribute('placeholder') ?? '' });
     set(this.#list, { 'aria-label': label });
   }
@@ -148,12 +154,12 @@ export class DprSearchElement extends Base {
   #typed(): void {
     this.#take('');
     if (!this.#live) {
-      const number = (name: string, otherwise: number) => Number(this.getAttribute(name) ?? otherwise);
+      const number = (name: string, otherwise: number) => +(this.getAttribute(name) ?? otherwise);
       this.#live = typeahead(this.client, {
         k: number('k', 10),
         debounce: number('debounce', 100),
         minLength: number('minlength', 1),
-        filter: this.filter,
+        filter: this.#filter,
       });
       this.#live.subscribe((state) => this.#show(state));
     }
@@ -202,19 +208,19 @@ export class DprSearchElement extends Base {
   }
 
   #mark(active: number): void {
+    const options = this.#list.children;
+    const marked = options[active];
     this.#active = active;
-    set(this.#input, { 'aria-activedescendant': active < 0 ? '' : `option-${active}` });
-    [...this.#list.children].forEach((option, position) => {
-      set(option, { 'aria-selected': position === active });
-      if (position === active) option.scrollIntoView({ block: 'nearest' });
-    });
+    set(this.#input, { 'aria-activedescendant': marked?.id ?? '' });
+    for (const option of options) set(option, { 'aria-selected': option === marked });
+    marked?.scrollIntoView({ block: 'nearest' });
   }
 
   /** Takes a passage; without one, searches at once. */
   #choose(position: number): void {
     const hit = this.#hits[position];
-    if (!hit) this.#live?.flush();
-    if (!hit || !this.#tell('dpr-select', hit)) return;
+    if (!hit) return this.#live?.flush();
+    if (!this.#tell('dpr-select', hit)) return;
     // Typing begins anew.
     this.#end(false);
     this.#input.value = hit.title || hit.text;

@@ -6,7 +6,7 @@ const CSS = `:host{display:block;position:relative;color:var(--dpr-color,CanvasT
 :host([hidden]){display:none}
 input,ul{box-sizing:border-box;inline-size:100%;font:inherit;color:inherit;background:var(--dpr-background,Canvas);border:1px solid var(--dpr-border,GrayText);border-radius:var(--dpr-radius,4px)}
 input,li{display:block;padding:var(--dpr-padding,8px)}
-ul{position:absolute;z-index:1;margin:4px 0;padding:0;max-block-size:var(--dpr-height,60vh);overflow:auto}
+ul{position:absolute;z-index:1;padding:0;margin:4px 0;max-block-size:var(--dpr-height,60vh);overflow:auto}
 [aria-selected=true]{outline:2px solid var(--dpr-accent,Highlight);outline-offset:-2px}
 b{margin-inline-end:.5em}`;
 

@@ -38,7 +38,7 @@ export async function tidy(
   keepOldModels: boolean | undefined,
   previous: ModelManifest | undefined,
 ): Promise<void> {
-  // Beside the model that the address had before, which is all there is should this one not start.
+  // The note of the model before stays: it is used should this one not start.
   await noteModel(`${address}#next`, manifest);
   await started;
   if (previous) forgetDevice(previous);

@@ -42,7 +42,7 @@ export abstract class DprWebError extends Error {
  * | `invalid_manifest` | `ManifestError` | the manifest is not one of this release |
  * | `no_weights` | `ManifestError` | the server has no weights for browsers, or none of the format asked for |
  * | `no_reader` | `ManifestError` | the server offers no model that answers, or re-ranks, in the page |
- * | `unexpected_model` | `ModelMismatchError` | not the model of `expect` |
+ * | `unexpected_model` | `ModelMismatchError` | not the model of `expect`, or not the static index of `expectIndex` |
  * | `download_failed` | `DownloadError` | the connection broke, or the server answered with an error (`status`) |
  * | `timeout` | `DownloadError`, `ServerError` | no answer in time |
  * | `stalled` | `DownloadError` | no byte came for too long |

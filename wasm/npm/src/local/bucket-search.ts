@@ -126,8 +126,8 @@ export class BucketSearch {
   }
 
   /**
-   * Refuses numbers of buckets that cannot be fetched, for which fewer never stand in, and another index than the one
-   * that is expected.
+   * Refuses numbers of buckets that cannot be fetched (they are never lowered), and an index other than the expected
+   * one.
    *
    * @throws {@link OptionError}, {@link ModelMismatchError}
    */

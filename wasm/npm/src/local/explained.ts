@@ -1,11 +1,10 @@
 import { SessionEnded, WorkerFailure } from '../encoder/worker-failure.js';
-import { DprWebError } from '../errors/dpr-web-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import { notStatic } from './static-manifest.js';
 
 /** The error of this package for a failure of the worker: the index could not be `opened` or `searched` (`done`). */
 export function explained(error: unknown, done: string): unknown {
-  if (error instanceof DprWebError || !(error instanceof WorkerFailure)) return error;
+  if (!(error instanceof WorkerFailure)) return error;
   const message = `the index could not be ${done}: ${error.message}`;
   // The worker goes on: it is the files that are wrong.
   if (!(error instanceof SessionEnded) && error.code === 'encoder_failed') return notStatic(message);

@@ -1,4 +1,5 @@
 import { DownloadError } from '../errors/download-error.js';
+import { DprWebError } from '../errors/dpr-web-error.js';
 import { ModelMismatchError } from '../errors/model-mismatch-error.js';
 import type { ModelFile, ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
@@ -111,20 +112,22 @@ async function fetchText(url: string, requests: Transport, signal: AbortSignal |
     milliseconds: stallTimeout,
     error: () => new DownloadError(url, 0, `no answer came within ${stallTimeout / 1000} s`, {}, 'timeout'),
   };
-  const unanswered = (cause: unknown): never => {
-    throw new DownloadError(url, 0, 'no answer came', { cause });
-  };
   const ask = async (signal: AbortSignal) => {
-    const response = await requests.send(url, { signal, cache: 'no-cache' }).catch(unanswered);
-    if (!response.ok) throw refused(url, response);
-    return response.text().catch(unanswered);
+    try {
+      const response = await requests.send(url, { signal, cache: 'no-cache' });
+      if (response.ok) return await response.text();
+      throw refused(url, response);
+    } catch (error) {
+      // The page's own `headers` and `fetch` may throw errors of this package too.
+      throw error instanceof DprWebError ? error : new DownloadError(url, 0, 'no answer came', { cause: error });
+    }
   };
   try {
     return await within([signal], ({ signal }) => requests.retrying(signal, () => ask(signal)), limit);
   } catch (error) {
     signal?.throwIfAborted();
-    const known = error instanceof DownloadError && error.status === 0 ? (await recallIndex(url))?.text : undefined;
-    if (known === undefined) throw error;
+    const known = error instanceof DownloadError && error.status === 0 && (await recallIndex(url))?.text;
+    if (!known) throw error;
     return known;
   }
 }

@@ -23,8 +23,8 @@ export interface EngineOptions {
   /**
    * Folder that keeps the files of a `dpr serve`, by their SHA-256: those of models and of private modes, whose
    * addresses are `/v1/model/files/SHA256/NAME` and the like. The next start downloads none of them. Files of other
-   * hosts, as those of a static index, are not kept, and by default nothing is. What it keeps of earlier models stays
-   * until you remove it.
+   * hosts, as those of a static index, are not kept, and by default nothing is. What it keeps of earlier models and of
+   * earlier private tables, of which each version of an index has its own, stays until you remove it.
    * @example { cacheDirectory: '/var/cache/dpr' }
    */
   cacheDirectory?: string | undefined;

@@ -25,7 +25,10 @@ export class InlineWorker {
   #engine: Engine | undefined;
   #queue: Promise<void> = Promise.resolve();
   #isEnded = false;
-  /** Traps before the module was made, which the encoders of this thread share: after the next one it is not touched. */
+  /**
+   * The value of `traps` when the module was made. Once that has grown, the module, which all encoders of this thread
+   * share, is not touched.
+   */
   #since = 0;
 
   postMessage(command: Command): void {
@@ -53,8 +56,8 @@ export class InlineWorker {
   async #made(): Promise<Engine> {
     const cpu = await freshModule();
     this.#since = traps;
-    const onFatal = (message: string) => {
-      traps++;
+    const onFatal = (message: string, isTrap = false) => {
+      if (isTrap) traps++;
       this.#post({ type: 'fatal', message });
     };
     return new Engine({ cpu }, onFatal, fileFetch(undefined, { readsFiles: true }));

@@ -65,7 +65,9 @@ export class PairRunner {
   }
 
   /**
-   * Starts the workers that read so many passages, with the model in each: reading those requests nothing then.
+   * Starts the workers that reading so many passages takes, each with the model. Reading them then requests nothing,
+   * unless a worker could not be started, is lost while it reads, or WebGPU fails in it: the one that is started in its
+   * place may fetch its script, its module and, where the browser has not kept them, the model's files.
    *
    * @throws as {@link PairRunner.run}
    */

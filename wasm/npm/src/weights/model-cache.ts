@@ -8,7 +8,7 @@ import { readNotes, removeUnnamed } from './old-models.js';
 
 /** A model that the browser keeps for this origin. */
 export interface CachedModel {
-  /** That of its vectors: a server's own encoder and its small one have the same. */
+  /** Fingerprint of the model: a server's own encoder and its small one have the same. */
   fingerprint: string;
   name: string;
   /** What its files take, in bytes. Models may share files. */

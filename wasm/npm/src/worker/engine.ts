@@ -20,7 +20,7 @@ export type Post = (message: Reply, transfer?: Transferable[]) => void;
  */
 export class Engine {
   readonly #offered: Partial<Record<Device, WasmModule>>;
-  readonly #onFatal: (message: string) => void;
+  readonly #onFatal: (message: string, isTrap?: boolean) => void;
   readonly #request: typeof fetch | undefined;
   readonly #models = new Map<string, Model>();
   readonly #local = new Local();
@@ -32,13 +32,13 @@ export class Engine {
   #started: Promise<string> | undefined;
 
   /**
-   * @param onFatal - called when the models cannot be used any more
-   * @param request - what fetches the module in the place of `fetch`, where there is no worker: of what the thread
-   * fetched, the module alone is told then
+   * @param onFatal - called when the models cannot be used any more; after a trap nor can the module
+   * @param request - fetches the module in the place of `fetch`, outside of a worker: only the module's address is then
+   * told as fetched
    */
   constructor(
     offered: Partial<Record<Device, WasmModule>>,
-    onFatal: (message: string) => void,
+    onFatal: (message: string, isTrap?: boolean) => void,
     request?: typeof fetch,
   ) {
     this.#offered = offered;
@@ -51,11 +51,12 @@ export class Engine {
     try {
       await this.#answer(command, post);
     } catch (error) {
-      // A trap (a Rust panic) leaves the module's memory in an unknown state.
       const isAsked = command.type === 'encode' || command.type === 'read' || command.type === 'score';
-      if (error instanceof WebAssembly.RuntimeError || (isAsked && !(await this.#works(command.model)))) {
-        console.error(error);
-        this.#onFatal(messageOf(error));
+      const fault = isTrap(error) ? error : isAsked ? await this.#faultOf(command.model) : undefined;
+      if (fault !== undefined) {
+        // Outside of a worker the console is that of whoever asked, who gets the error.
+        if (!this.#request) console.error(error);
+        this.#onFatal(messageOf(error), isTrap(fault));
       }
       const { code, fix } = error instanceof ModuleError ? error : {};
       post({ type: 'failed', id: command.id, message: messageOf(error), fix, code, error: sentError(error) });
@@ -76,6 +77,7 @@ export class Engine {
     this.keep(new Set());
     this.#local.free();
     this.#buckets.free();
+    this.#desk?.free();
   }
 
   async #answer(command: Work, post: Post): Promise<void> {
@@ -195,20 +197,29 @@ export class Engine {
     return model;
   }
 
-  /** Tells a question that cannot be encoded from a device that cannot encode any more. */
-  async #works(model: string): Promise<boolean> {
+  /**
+   * Returns what a model that cannot be used any more fails with, or `undefined` where it works: tells a device that
+   * cannot encode any more from a question that cannot be encoded.
+   */
+  async #faultOf(model: string): Promise<unknown> {
+    const it = this.#models.get(model);
+    if (!it) return new Error('the model is not loaded');
     try {
-      const it = this.#models.get(model);
-      if (it) await warmUp(it);
-      return it !== undefined;
-    } catch {
-      return false;
+      await warmUp(it);
+      return undefined;
+    } catch (error) {
+      return error ?? new Error('the model does not work');
     }
   }
 
   #loaded(model: string): WasmQuestionEncoder {
     return encoderOf(this.#models.get(model));
   }
+}
+
+/** Whether it is a trap (a Rust panic), which leaves the module's memory in an unknown state. */
+function isTrap(error: unknown): boolean {
+  return error instanceof WebAssembly.RuntimeError;
 }
 
 /** Bytes that came over the network, by the address that they came from. */

@@ -183,3 +183,27 @@ test('a filter that is set after the first key holds for the next search, and en
   await found();
   assert.deepEqual(client.searches.slice(1).map(({ options }) => options.filter), [first, second]);
 });
+
+test('an equal filter ends no search, and one that was changed and is set again does', async (t) => {
+  const { search, client, type, found, states } = element(t);
+  search.filter = { titles: ['First'] };
+  client.script.delay = 20;
+  type('who');
+  await until(() => client.searches.length === 1);
+  const { signal } = client.searches[0].options;
+  const filter = { titles: ['First'] };
+  search.filter = filter;
+  assert.deepEqual([signal.aborted, search.filter === filter], [false, true]);
+  await found();
+  client.script.delay = 60_000;
+  type('what');
+  await until(() => client.searches.length === 2);
+  filter.titles.push('Third');
+  search.filter = filter;
+  assert.equal(client.searches[1].options.signal.aborted, true);
+  client.script.delay = 0;
+  states.length = 0;
+  type('where');
+  await found();
+  assert.deepEqual(client.searches[2].options.filter, { titles: ['First', 'Third'] });
+});

@@ -131,6 +131,34 @@ test('a module that traps in this thread is replaced by a new one, with a memory
   encoder.dispose();
 });
 
+test('a model that fails without a trap ends no other encoder, and nothing is printed (inline)', async (t) => {
+  const { folder, loadEncoder } = await installed(t);
+  const script = path.join(folder, 'wasm/cpu/dpr_wasm.js');
+  const failing = `constructor() {
+    globalThis.encodersMade = (globalThis.encodersMade ?? 0) + 1;
+  }
+  async encode(text) {
+    if (text === 'trap') throw new WebAssembly.RuntimeError('unreachable executed');
+    this.isBroken ||= text === 'break';
+    if (this.isBroken) throw new Error('no memory is left');`;
+  writeFileSync(script, readFileSync(script, 'utf8').replace('async encode(text) {', failing));
+  t.after(() => delete globalThis.encodersMade);
+  const printed = t.mock.method(console, 'error', () => undefined);
+  const encoder = await loadEncoder(modelFolder(t).address, { engine: 'inline' });
+  const other = await loadEncoder(modelFolder(t).address, { engine: 'inline' });
+  await assert.rejects(encoder.encode('break'), { name: 'EncoderError', message: /no memory is left/ });
+  assert.deepEqual([...(await encoder.encode('who'))], [3, 3, 3, 3]);
+  const made = globalThis.encodersMade;
+  assert.deepEqual([...(await other.encode('whom'))], [4, 4, 4, 4]);
+  assert.equal(globalThis.encodersMade, made, 'the other encoder is the one that was made first');
+  await assert.rejects(encoder.encode('trap'), { name: 'EncoderError', message: /unreachable/ });
+  assert.deepEqual([...(await other.encode('whom'))], [4, 4, 4, 4]);
+  assert.ok(globalThis.encodersMade > made, 'after a trap no encoder of the module is touched');
+  assert.equal(printed.mock.callCount(), 0);
+  encoder.dispose();
+  other.dispose();
+});
+
 test('`createClient` loads nothing before the first search', async (t) => {
   const { createClient } = await installed(t);
   const { url, asked } = await server(t);

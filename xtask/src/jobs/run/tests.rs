@@ -22,19 +22,24 @@ fn run_on_failure(jobs: Vec<Job>, limit: usize, on_failure: OnFailure) -> (Repor
 #[test]
 fn a_job_starts_after_what_it_needs() {
     let order = Arc::new(Mutex::new(Vec::new()));
-    let job = |name: &'static str, needs: &[&'static str], wait| {
+    // A job ends once the job `after` has ended, which it does not need.
+    let job = |name: &'static str, needs: &[&'static str], after: Option<&'static str>| {
         let order = order.clone();
         Job::new(name, needs, move || {
-            std::thread::sleep(Duration::from_millis(wait));
+            let start = Instant::now();
+            while after.is_some_and(|after| !order.lock().unwrap().contains(&after)) {
+                assert!(start.elapsed() < Duration::from_secs(20), "{name} waits for {after:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
             order.lock().unwrap().push(name);
             Ok(())
         })
     };
     let jobs = vec![
-        job("page", &["module", "packages"], 0),
-        job("module", &[], 60),
-        job("packages", &["node", "not in the list"], 0),
-        job("node", &[], 20),
+        job("page", &["module", "packages"], None),
+        job("module", &[], Some("packages")),
+        job("packages", &["node", "not in the list"], None),
+        job("node", &[], None),
     ];
     let (report, outcome) = run_all(jobs, 4);
     assert_eq!(outcome, Ok(()));

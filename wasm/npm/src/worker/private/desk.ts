@@ -100,6 +100,15 @@ export class PrivateDesk {
     }
   }
 
+  /** Frees what is kept: searches, questions, tables and the projection. Not while a call is answered. */
+  free(): void {
+    for (const search of [...this.#questions.keys(), ...this.#searches.keys()]) this.#drop(search);
+    for (const made of [this.#blurred, this.#manifest, this.#tables]) made?.free();
+    this.#blurred = undefined;
+    this.#manifest = undefined;
+    this.#tables = undefined;
+  }
+
   #drop(search: number): void {
     for (const kept of [this.#questions, this.#searches] as Map<number, { free(): void }>[]) {
       kept.get(search)?.free();
