@@ -229,8 +229,18 @@ impl fmt::Display for FileFormat {
 
 /// A name that is not the name of a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no format is named `{0}`: give one of {list}", list = FileFormat::ALL.map(FileFormat::name).join(", "))]
+#[error(
+    "no format is named `{0}`: give one of {written}, or, where a file is read, of {only_read}",
+    written = names(true),
+    only_read = names(false)
+)]
 pub struct UnknownFormatName(String);
+
+/// Returns the names of the formats that are written, or of those that are only read.
+fn names(are_written: bool) -> String {
+    let formats = FileFormat::ALL.into_iter().filter(|format| format.is_written() == are_written);
+    formats.map(FileFormat::name).collect::<Vec<_>>().join(", ")
+}
 
 impl FromStr for FileFormat {
     type Err = UnknownFormatName;
@@ -254,6 +264,12 @@ mod tests {
         assert!(
             message.contains("no format is named `beir`: give one of psgs-tsv, beir-corpus"),
             "{message}"
+        );
+        let (written, only_read) = message.split_once(", or, where a file is read, of ").unwrap();
+        assert!(written.ends_with("trec-qrels, beir-qrels") && !written.contains("squad"), "{written}");
+        assert_eq!(
+            only_read, "squad, curated-trec, web-questions, plain-questions, trec-run, dpr-result",
+            "no file is converted into these"
         );
     }
 }

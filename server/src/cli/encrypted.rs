@@ -72,10 +72,15 @@ impl Http {
             return Ok(body);
         }
         let message = serde_json::from_slice::<serde_json::Value>(&body).ok();
-        let message = message.as_ref().and_then(|body| body["error"]["message"].as_str());
+        let field = |name: &str| message.as_ref().and_then(|body| body["error"][name].as_str());
         // The server's words, on one line and not too many.
-        let text = message.unwrap_or("no reason was given").chars().filter(|c| !c.is_control()).take(300);
-        let (address, path, text) = (self.address.clone(), path.to_owned(), text.collect());
+        let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(300).collect::<String>();
+        let mut text = short(field("message").unwrap_or("no reason was given"));
+        if let Some(fix) = field("fix").map(short).filter(|fix| !fix.is_empty()) {
+            text.push_str(": ");
+            text.push_str(&fix);
+        }
+        let (address, path) = (self.address.clone(), path.to_owned());
         Err(Refused { address, path, status, text }.into())
     }
 }

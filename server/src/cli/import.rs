@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use dpr_core::{PairManifest, Pooling, Similarity, TitleJoin};
+use dpr_core::{EncoderConfig, PairManifest, Pooling, Similarity, TitleJoin};
 
 use super::{CliError, output};
 use dpr_encode::model::{
-    CrossEncoderOptions, ImportOptions, ReaderOptions, import, import_cross_encoder, import_reader,
+    CrossEncoderOptions, ImportOptions, ModelDir, PASSAGE_DIR, QUESTION_DIR, ReaderOptions, import,
+    import_cross_encoder, import_reader,
 };
 
 /// Arguments of `dpr import`.
@@ -48,7 +49,8 @@ pub struct Args {
     /// Model directory to write
     #[arg(long, value_name = "MODEL")]
     out: PathBuf,
-    /// Add a projection to this many numbers, with orthonormal rows from a fixed seed
+    /// Add a projection to this many numbers, with orthonormal rows from a fixed seed: at least as many as the model's
+    /// vectors have, whose inner products are then kept; fewer are worse vectors, for `dpr distill` to train
     #[arg(long, value_name = "DIM", value_parser = clap::value_parser!(u32).range(1..=16384))]
     project: Option<u32>,
     /// How tokens become one vector [default: what the directory says, else cls]; pooler is BERT's dense layer and tanh
@@ -161,6 +163,10 @@ pub fn run(args: Args) -> Result<(), CliError> {
         force: args.force,
     };
     let manifest = import(&question, args.passage.as_deref(), &args.out, &options)?;
+    if options.project.is_some() {
+        let folders: &[&str] = if manifest.shared { &[QUESTION_DIR] } else { &[QUESTION_DIR, PASSAGE_DIR] };
+        warn_of_narrow_projection(&args.out, folders)?;
+    }
     if args.json {
         return output::json(&manifest);
     }
@@ -185,6 +191,24 @@ pub fn run(args: Args) -> Result<(), CliError> {
         "compared by {:?}; fingerprint {}",
         manifest.similarity, manifest.fingerprint
     ))?;
+    Ok(())
+}
+
+/// Warns of encoders of the model directory `path` whose projection has fewer numbers than the vectors before it.
+fn warn_of_narrow_projection(path: &Path, folders: &[&str]) -> Result<(), CliError> {
+    let model = ModelDir::open(path)?;
+    for folder in folders {
+        let config = EncoderConfig::from_json(&model.config(folder)?)?;
+        let (dim, width) = (config.projection_dim, config.kept_width());
+        // 0: there is none, since the vectors have as many numbers as were asked for.
+        if (1..width).contains(&dim) {
+            tracing::warn!(
+                "--project is {dim}, the vectors of {folder} have {width} numbers: a projection to fewer does not keep \
+                 their inner products and finds worse; give --project {width} or more, or leave it out, unless \
+                 `dpr distill` trains this model next; --dim shortens the vectors of a model that was trained for it"
+            );
+        }
+    }
     Ok(())
 }
 

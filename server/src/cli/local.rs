@@ -44,6 +44,8 @@ impl Local {
 pub(super) struct Buckets {
     site: BucketSite,
     encoder: TextEncoder,
+    /// A note was printed that fewer were found than asked for.
+    has_noted: bool,
 }
 
 /// The data of one question that the host of a site may see.
@@ -65,7 +67,7 @@ impl Buckets {
         let path = site_of(source, "bucket")?;
         let (probes, decoys) = privacy.buckets();
         let site = BucketSite::open(path, probes, decoys, privacy.key()?)?;
-        Ok(Self { encoder: encoder(source, "bucket", site.manifest())?, site })
+        Ok(Self { encoder: encoder(source, "bucket", site.manifest())?, site, has_noted: false })
     }
 
     /// Returns the fingerprint of the model.
@@ -77,6 +79,17 @@ impl Buckets {
     pub(super) fn search(&mut self, question: &Question, k: usize) -> Result<(Vec<Hit>, HostView), CliError> {
         let vector = self.encoder.encode_question(&question.text)?;
         let found = self.site.search(vector.as_slice(), k)?;
+        let passages = self.site.manifest().passages;
+        if found.hits.len() < k.min(passages) && !self.has_noted {
+            self.has_noted = true;
+            tracing::warn!(
+                "{} of --k {k} passages were found: the {} buckets that were fetched, of {}, hold no more of the \
+                 site's {passages} passages; give more --probes (8 at most) or --decoys, or a smaller --k",
+                found.hits.len(),
+                found.buckets.len(),
+                self.site.buckets().files.len(),
+            );
+        }
         let seen =
             HostView { mode: "bucket", sees: self.site.sees(), buckets: found.buckets, read: found.read };
         Ok((hits(found.hits), seen))

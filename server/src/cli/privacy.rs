@@ -1,5 +1,6 @@
 //! Private search on the command line: options, the device's key, and the client's part of blurred search.
 
+use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -106,6 +107,10 @@ pub(super) struct BlurredSearch {
     count: usize,
     key: DeviceKey,
     model: String,
+    /// Passages of the index when it was opened.
+    passages: usize,
+    /// A note was printed that fewer were found than asked for.
+    has_noted: Cell<bool>,
 }
 
 impl PrivacyArgs {
@@ -173,7 +178,8 @@ impl PrivacyArgs {
         };
         let count = entry.candidates;
         let key = self.key()?;
-        Ok(BlurredSearch { dir, level, count, key, model: index.model })
+        let (model, passages) = (index.model, index.count);
+        Ok(BlurredSearch { dir, level, count, key, model, passages, has_noted: Cell::new(false) })
     }
 }
 
@@ -192,8 +198,35 @@ impl BlurredSearch {
         let found = candidates(backend, projection, &sent, self.count, &CancelToken::never())?;
         let best =
             Reranker::new(projection, vector).rank(found.iter().map(|found| found.code.as_slice()), k)?;
+        if best.len() < k.min(self.passages) && !self.has_noted.replace(true) {
+            let offered = self.dir.manifest().levels.iter().map(|(level, entry)| (*level, entry.candidates));
+            let said = too_few((best.len(), k), (self.level, self.count), self.passages, offered);
+            tracing::warn!("{said}");
+        }
         Ok(best.into_iter().map(|(at, score)| Hit { score, ..found[at].hit.clone() }).collect())
     }
+}
+
+/// Returns why fewer passages were found than asked for, and what helps: a level with more candidates, of those that
+/// are offered.
+fn too_few(
+    (found, k): (usize, usize),
+    (level, count): (Level, usize),
+    passages: usize,
+    offered: impl Iterator<Item = (Level, usize)>,
+) -> String {
+    let more: Vec<String> = offered
+        .filter(|(_, candidates)| *candidates > count)
+        .map(|(level, candidates)| format!("--level {level} ({candidates} candidates)"))
+        .collect();
+    let helps = match more.as_slice() {
+        [] => "no level of the blur directory has more: give a smaller --k".to_owned(),
+        more => format!("give {}, or a smaller --k", more.join(" or ")),
+    };
+    format!(
+        "{found} of --k {k} passages were found: the level {level} asks for {count} candidates of the index's \
+         {passages} passages; {helps}"
+    )
 }
 
 fn new_key() -> Result<[u8; KEY], CliError> {
@@ -237,6 +270,16 @@ fn kept_key(file: &Path) -> Result<DeviceKey, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_few_candidates_are_told_with_the_levels_that_have_more() {
+        let offered = [(Level::Light, 50), (Level::Medium, 50), (Level::Strong, 200)];
+        let said = |level| too_few((level, 300), (Level::Light, level), 1000, offered.into_iter());
+        let few = said(50);
+        assert!(few.contains("50 of --k 300 passages were found: the level light asks for 50"), "{few}");
+        assert!(few.ends_with("give --level strong (200 candidates), or a smaller --k"), "{few}");
+        assert!(said(200).ends_with("no level of the blur directory has more: give a smaller --k"));
+    }
 
     #[test]
     fn a_key_is_made_once_and_kept() {

@@ -20,7 +20,8 @@ pub(super) struct RerankArgs {
     /// Scores are then the cross-encoder's, which are logits
     #[arg(long, value_name = "DIR")]
     rerank: Option<PathBuf>,
-    /// With --rerank: the best passages of the search that are re-ranked; others stay behind them
+    /// With --rerank: the best passages of the search that are re-ranked; others stay behind them. The scores of hits
+    /// beyond it are only places in the order: the lowest logit less 1, 2, …
     #[arg(long, value_name = "N", default_value_t = 50, requires = "rerank",
         value_parser = clap::value_parser!(u32).range(1..))]
     depth: u32,
@@ -53,7 +54,7 @@ impl Reranker {
     }
 
     /// Returns a question's ranking with its best passages in the order of their scores by the cross-encoder. Those
-    /// behind them keep their order, with scores below.
+    /// behind them keep their order; their scores are the lowest one less 1, 2, …, which only tell the order.
     pub(super) fn rerank(
         &self,
         question: &Question,

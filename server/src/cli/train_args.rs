@@ -8,7 +8,8 @@ use dpr_core::DeviceChoice;
 
 use super::{CliError, output};
 use dpr_train::{
-    OptimiserOptions, Precision, RunDir, RunOptions, Scores, Settings, StepOptions, TrainDevice, TrainReport,
+    Best, Metric, OptimiserOptions, Precision, RunDir, RunOptions, Scores, Settings, StepOptions,
+    TrainDevice, TrainReport,
 };
 
 /// The environment variable that names a model directory.
@@ -29,7 +30,7 @@ pub(super) struct TrainArgs {
     /// Times every question is seen
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
-    /// Stop after this many steps
+    /// Stop after this many steps; 0: no limit
     #[arg(long, value_name = "N")]
     max_steps: Option<usize>,
     /// Learning rate at the end of the warm-up
@@ -110,6 +111,10 @@ impl TrainArgs {
 
     /// Says what a run did.
     pub(super) fn tell(&self, report: &TrainReport, out: &Path, device: &str) -> Result<(), CliError> {
+        let at_start = report.at_start.or_else(|| scores_at_start(out));
+        if let Some(warning) = at_start.zip(report.best).and_then(|(start, best)| worse_than(&start, &best)) {
+            tracing::warn!("{warning}");
+        }
         if self.json {
             return output::json(report);
         }
@@ -153,6 +158,38 @@ pub(super) fn warn(notes: &[String]) {
     notes.iter().for_each(|note| tracing::warn!("{note}"));
 }
 
+/// Returns the scores that a run measured before its first step, which its metrics keep.
+fn scores_at_start(out: &Path) -> Option<Scores> {
+    let metrics = fs_err::read_to_string(out.join("metrics.jsonl")).ok()?;
+    metrics.lines().find_map(|line| match serde_json::from_str(line) {
+        Ok(Metric::Dev(dev)) if dev.step == 0 => Some(dev.scores),
+        _ => None,
+    })
+}
+
+/// Returns a warning where the best model of a run is worse than the one that it started from.
+fn worse_than(start: &Scores, best: &Best) -> Option<String> {
+    let ((name, at_start, less_is_better), (_, at_best, _)) = (chosen_by(start), chosen_by(&best.scores));
+    let is_worse = if less_is_better { at_best > at_start } else { at_best < at_start };
+    is_worse.then(|| {
+        let step = best.step;
+        format!(
+            "{name} was {at_start:.4} at the start and is {at_best:.4} at best, after step {step}: the model that the \
+             run started from is better than the one that it wrote; try a lower --learning-rate or more steps"
+        )
+    })
+}
+
+/// Returns the measure by which the best model is chosen: its name, its value, and whether less is better.
+fn chosen_by(scores: &Scores) -> (&'static str, f64, bool) {
+    match scores {
+        Scores::Retrieval(scores) => ("average rank", scores.average_rank, true),
+        Scores::Reader(scores) => ("EM", scores.exact_match, false),
+        Scores::Reranker(scores) => ("reciprocal rank", scores.reciprocal_rank, false),
+        Scores::Student(scores) => ("cosine to the teacher", scores.cosine, false),
+    }
+}
+
 fn scores_line(scores: &Scores) -> String {
     match scores {
         Scores::Retrieval(scores) => format!(
@@ -192,5 +229,21 @@ fn scores_line(scores: &Scores) -> String {
                 scores.questions
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpr_train::StudentScores;
+
+    #[test]
+    fn a_best_model_that_is_worse_than_the_start_is_told_with_both_measures() {
+        let scores =
+            |cosine| Scores::Student(StudentScores { questions: 40, cosine, shared: None, loss: 0.1 });
+        let warning = |at_best| worse_than(&scores(0.7252), &Best { step: 60, scores: scores(at_best) });
+        let said = warning(0.6855).unwrap();
+        assert!(said.contains("0.7252 at the start and is 0.6855 at best, after step 60"), "{said}");
+        assert_eq!((warning(0.7252), warning(0.73)), (None, None));
     }
 }

@@ -7,6 +7,7 @@ mod model;
 mod training;
 
 use std::error::Error;
+use std::path::Path;
 
 use dpr_index::search::{SearchError, ServiceError};
 use dpr_index::sparse::SparseError;
@@ -16,7 +17,7 @@ use dpr_index::{BuildError, FileError, MatrixError, OpenError, QueryError, TuneE
 use dpr_milvus::MilvusError;
 #[cfg(feature = "postgres")]
 use dpr_postgres::PostgresError;
-use dpr_private::site::{SiteError, SiteReadError};
+use dpr_private::site::{SITE_MANIFEST, SiteError, SiteReadError};
 use dpr_serve::server::ListenError;
 
 /// Returns what helps against an error or the first of its causes for which something does.
@@ -48,6 +49,9 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
         return Some(format!("put them in with `dpr index compact --index {}`", path.display()));
     }
     if let Some(OpenError::NotAnIndex { path }) = error.downcast_ref() {
+        if is_site(path) {
+            return Some("it is a static site: search it with `dpr search --privacy local`".to_owned());
+        }
         return Some(format!(
             "build one with `dpr index --vectors VECTORS --out {}`, or of words alone with `dpr index --passages FILE \
              --sparse english`",
@@ -57,6 +61,13 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
     match error.downcast_ref() {
         Some(SiteReadError::Damaged { .. }) => {
             return Some("`dpr index export-static` exports it".to_owned());
+        }
+        Some(SiteReadError::File(FileError::Missing { path })) if path.ends_with(SITE_MANIFEST) => {
+            return Some(
+                "`dpr index export-static --index INDEX --model MODEL --out SITE` exports a static site, which --index \
+                 then names"
+                    .to_owned(),
+            );
         }
         Some(SiteReadError::NoBuckets { .. }) => {
             return Some("`dpr index export-static --buckets` exports them".to_owned());
@@ -106,6 +117,11 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
     advice.map(str::to_owned)
 }
 
+/// Returns whether a path is that of a static site, its folder or its manifest.
+fn is_site(path: &Path) -> bool {
+    path.join(SITE_MANIFEST).is_file() || (path.ends_with(SITE_MANIFEST) && path.is_file())
+}
+
 fn of_vectors(error: &VectorsError) -> Option<String> {
     Some(match error {
         VectorsError::OtherSpec { .. } => "give another --out, or --force to discard them".to_owned(),
@@ -138,6 +154,7 @@ fn of_site(error: &SiteError) -> Option<&'static str> {
         SiteError::NoWeights => "`dpr export-web --model MODEL` exports them",
         SiteError::Dims { .. } => "--dims takes it",
         SiteError::PackBytes { .. } => "--pack-bytes takes it",
+        SiteError::BucketSize { least, most, .. } if most < least => "leave --buckets out",
         SiteError::BucketSize { .. } => "--bucket-size takes it",
         SiteError::TooMany { .. } => "`dpr serve` searches them",
         _ => return None,

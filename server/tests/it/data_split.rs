@@ -120,8 +120,19 @@ fn a_single_file_has_its_name_as_id() {
     let (_, blocks) = files.split(&files.write("docs/My notes.md", "Text without heading"), 2);
     assert_eq!(
         blocks,
-        [block("My notes.md#0", "My notes", "Text without"), block("My notes.md#1", "My notes", "heading")]
+        [block("My_notes.md#0", "My notes", "Text without"), block("My_notes.md#1", "My notes", "heading")]
     );
+}
+
+#[test]
+fn ids_of_files_hold_no_white_space_and_differ() {
+    let files = Files::new();
+    for name in ["a b.txt", "a\u{a0}b.txt", "a_b.txt", "in here/c  d.txt"] {
+        files.write(&format!("docs/{name}"), "Text.");
+    }
+    let (_, blocks) = files.split(&files.path("docs"), 100);
+    let ids: Vec<_> = blocks.iter().map(|block| block.id.as_str()).collect();
+    assert_eq!(ids, ["a_b.txt_#0", "a_b.txt#0", "a_b.txt__#0", "in_here/c__d.txt#0"]);
 }
 
 #[test]

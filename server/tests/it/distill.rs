@@ -419,3 +419,21 @@ fn the_files_of_configs_say_every_default() {
         assert!(!text.contains("is as in nq-paper.toml"), "{name}: nq-paper.toml is not what is left out");
     }
 }
+
+#[test]
+fn a_run_whose_best_model_is_worse_than_its_start_says_so_when_it_goes_on() {
+    let bench = prepared();
+    succeed(&mut distill(&bench, "run", &["--max-steps", "2"]));
+    let path = bench.path("run/metrics.jsonl");
+    let metrics = fs_err::read_to_string(&path).unwrap();
+    let (first, rest) = metrics.split_once('\n').unwrap();
+    let mut first: Value = serde_json::from_str(first).unwrap();
+    assert_eq!((&first["kind"], &first["step"]), (&json!("dev"), &json!(0)));
+    first["cosine"] = json!(1.0);
+    fs_err::write(&path, format!("{first}\n{rest}")).unwrap();
+    let mut resume = bench.dpr(&["distill", "--resume", "--device", "flex", "--out", "run"]);
+    let output = resume.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("cosine to the teacher was 1.0000 at the start and is"), "{told}");
+}

@@ -97,6 +97,7 @@ fn what_is_not_offered_is_an_error_and_never_a_plainer_search() {
     };
     let error = search(&["--server", &url, "w31"]);
     assert!(error.contains("404") && error.contains("no encrypted search"), "{error}");
+    assert!(error.contains("ask the operator of this one"), "the server's fix: {error}");
     let error = search(&["--index", "index", "w31"]);
     assert!(error.contains("--server") && error.contains("nothing was searched"), "{error}");
     for (more, named) in [

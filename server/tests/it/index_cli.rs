@@ -66,6 +66,24 @@ fn it_says_what_it_built() {
 }
 
 #[test]
+fn a_new_version_without_the_private_tables_of_the_one_before_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let vectors = vectors(root.path().join("vectors"), 20, 8);
+    let out = root.path().join("index");
+    let build = || {
+        let output = index(&vectors, &out, &[]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output).1
+    };
+    assert!(!build().contains("private"), "there was no index");
+    fs_err::create_dir(out.join("private-1")).unwrap();
+    let said = build();
+    let fix = format!("`dpr index private --index {}`", out.display());
+    assert!(said.contains("the new version has no private tables") && said.contains(&fix), "{said}");
+    assert!(!build().contains("private"), "the version before had none");
+}
+
+#[test]
 fn a_full_disk_leaves_the_old_index() {
     let root = tempfile::tempdir().unwrap();
     let out = root.path().join("index");

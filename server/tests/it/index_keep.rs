@@ -134,6 +134,24 @@ fn verify_names_every_file_that_is_wrong_and_snapshots_bring_them_back() {
 }
 
 #[test]
+fn snapshots_and_restores_count_the_passages_that_are_searched() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    index(&dir, 60);
+    let updater = IndexWriter::open(&dir, "a test").unwrap();
+    updater.delete(vec!["p1".into(), "p2".into()]).unwrap();
+    drop(updater);
+    for arguments in [
+        ["index", "snapshot", "--index", "index", "--out", "backup"],
+        ["index", "restore", "--snapshot", "backup", "--out", "index"],
+    ] {
+        let (status, said, errors) = dpr(&arguments, root.path());
+        assert_eq!(status, Some(0), "{errors}");
+        assert!(said.contains(": 58 passages, hnsw, "), "{said}");
+    }
+}
+
+#[test]
 fn verify_tells_a_file_that_it_cannot_read_from_a_damaged_one() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("index");

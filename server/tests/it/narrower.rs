@@ -134,3 +134,21 @@ fn a_model_that_was_not_trained_for_it_and_an_index_of_another_model_are_refused
         }
     }
 }
+
+#[test]
+fn a_projection_to_fewer_numbers_than_the_vectors_have_is_warned_of() {
+    let bench = Bench::new();
+    let warned = |dim: &str| {
+        let mut command = bench.dpr(&["import", "--out", dim, "--project", dim, "--question"]);
+        let output = command.arg(fixtures().join("dpr-tiny/question")).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let told = warned("16");
+    assert!(told.contains("--project is 16") && told.contains("have 32 numbers"), "{told}");
+    assert!(told.contains("give --project 32 or more"), "{told}");
+    for wide in ["32", "48"] {
+        let told = warned(wide);
+        assert!(!told.contains("--project"), "{told}");
+    }
+}

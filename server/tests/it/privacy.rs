@@ -128,7 +128,14 @@ fn a_static_site_is_searched_as_it_was_exported_and_a_damaged_one_by_no_other_wa
         assert!(error.contains("--privacy"), "{error}");
     }
     let error = fail(&mut search("index", &["--privacy", "local"]));
-    assert!(error.contains("dpr-static.json is missing"), "{error}");
+    assert!(
+        error.contains("dpr-static.json is missing") && error.contains("dpr index export-static --index"),
+        "{error}"
+    );
+    for site in ["site", "site/dpr-static.json"] {
+        let error = fail(&mut search(site, &[]));
+        assert!(error.contains("static site") && error.contains("--privacy local"), "{error}");
+    }
     let error = fail(&mut search("http://127.0.0.1:9", &["--privacy", "local"]));
     assert!(error.contains("searches files"), "{error}");
     let manifest: serde_json::Value =
@@ -154,6 +161,14 @@ fn a_site_is_searched_by_its_buckets_which_the_answer_lists_and_the_device_s_key
     assert!(again.contains("buckets: 10 of") && again.contains("files: 0 written"), "{again}");
     let error = fail(bench.dpr(&export).args(["--buckets", "--bucket-size", "200"]));
     assert!(error.contains("give from 10 to 150") && error.contains("--bucket-size"), "{error}");
+    bench.corpus(5);
+    succeed(&mut bench.encode("few-vectors", &[]));
+    succeed(&mut bench.dpr(&["index", "--vectors", "few-vectors", "--out", "few"]));
+    let few =
+        ["index", "export-static", "--model", "model", "--index", "few", "--out", "few-site", "--buckets"];
+    let error = fail(&mut bench.dpr(&few));
+    assert!(error.contains("too small for buckets, which need 20 passages"), "{error}");
+    assert!(error.contains("leave --buckets out") && !error.contains("give from"), "{error}");
 
     let search = |more: &[&str], question: &str| {
         let mut command = bench.dpr(&["search", "--model", "model", "--index", "site", "--device", "cpu"]);
@@ -186,6 +201,19 @@ fn a_site_is_searched_by_its_buckets_which_the_answer_lists_and_the_device_s_key
     // All buckets hold all that a page downloads that searches by itself.
     let all = json(&mut search(&["--probes", "2", "--decoys", "8", "--k", "300", "--json"], "w1 w8 w15"));
     assert_eq!((all["hits"].as_array().unwrap().len(), numbers(&all).len()), (300, 10));
+    // Fewer than asked for are told with the reason, and no more than the site has are no shortage.
+    let told = |more: &[&str]| {
+        let output = search(more, "w1 w8 w15").output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let few = told(&["--probes", "1", "--decoys", "1", "--k", "300"]);
+    assert!(
+        few.contains("of --k 300 passages were found: the 2 buckets") && few.contains("--probes"),
+        "{few}"
+    );
+    let whole = told(&["--probes", "2", "--decoys", "8", "--k", "301"]);
+    assert!(!whole.contains("passages were found"), "{whole}");
     // Another key has other decoys. The questions may share one bucket, for which two keys draw the same 3 of 9
     // others once in 84 times: of four keys, one differs.
     bench.write("questions.txt", "w1 w8 w15\nw2 w9\nw3 w30\nw70 w4\nw11 w12\n");

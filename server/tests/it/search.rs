@@ -146,3 +146,18 @@ fn questions_that_nothing_is_known_of_are_not_measured() {
     let error = fail(bench.dpr(&command).args(["--by", "gold"]));
     assert!(error.contains("no gold passage"), "{error}");
 }
+
+#[test]
+fn the_help_says_what_scores_beyond_the_depth_are_and_that_no_steps_are_no_limit() {
+    let bench = Bench::new();
+    for (command, says) in [
+        (&["search"][..], "the lowest logit less 1, 2"),
+        (&["eval", "retrieval"], "the lowest logit less 1, 2"),
+        (&["train"], "Stop after this many steps; 0: no limit"),
+        (&["distill"], "Stop after this many steps; 0: no limit"),
+    ] {
+        let help = succeed(bench.dpr(command).arg("--help"));
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(says), "{command:?}: {help}");
+    }
+}

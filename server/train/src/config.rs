@@ -321,6 +321,17 @@ mod tests {
     }
 
     #[test]
+    fn a_long_line_of_a_file_in_another_format_is_quoted_in_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.json");
+        fs_err::write(&path, format!("[{{\"question\": \"{}\"}}]", "who ".repeat(8000))).unwrap();
+        let message = TrainConfig::read(&path).unwrap_err().to_string();
+        assert!(message.contains("who who") && message.contains('…'), "{message}");
+        assert!(message.lines().filter(|line| line.contains(" | ")).all(|line| line.chars().count() <= 81));
+        assert!(message.len() < 600, "{} bytes", message.len());
+    }
+
+    #[test]
     fn what_is_wrong_in_a_file_is_named() {
         let whole = "[model]\nstart = \"m\"\n[[data.train]]\npath = \"t.json\"\n";
         let check = |more: &str| {

@@ -13,7 +13,8 @@
 //! | `.html`, `.htm`, `.xhtml` | one | file name | `<title>`, else first `<h1>`, else file name |
 //! | a directory | one in every file of the last three kinds | path below the directory, with `/` | as above |
 //!
-//! Each file may be gzip-compressed. A file name is a title without its ending. In a directory hidden files are
+//! White space of file names and paths is `_` in ids, with more `_` at the end where another file has that name. Each
+//! file may be gzip-compressed. A file name is a title without its ending. In a directory hidden files are
 //! passed over; files of other kinds and symbolic links are counted by their endings. TSV and BEIR files are read as
 //! streams, with [`read_passages`](super::read_passages)' rules: one document at a time and 16 bytes for every id are
 //! in memory.

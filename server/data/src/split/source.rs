@@ -1,6 +1,6 @@
 //! Documents of a file or of a directory, one after another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub(super) struct Documents {
     pub(super) read: Arc<AtomicU64>,
     /// Files of a directory that are not documents, by their endings.
     pub(super) skipped: BTreeMap<String, u64>,
+    /// The ids of files whose names hold white space, which the ids do not.
+    renamed: HashSet<String>,
     source: Source,
 }
 
@@ -43,6 +45,7 @@ impl Documents {
             bytes: metadata.len(),
             read: Arc::default(),
             skipped: BTreeMap::new(),
+            renamed: HashSet::new(),
             source: Source::File(None),
         };
         if metadata.is_dir() {
@@ -75,7 +78,9 @@ impl Documents {
             Source::File(kind) => match kind.take() {
                 Some(kind) => {
                     let name = Path::new(self.input.file_name().unwrap_or_default());
-                    read_file(&self.input, name, kind, &self.read).map(Some)
+                    let mut document = read_file(&self.input, name, kind, &self.read)?;
+                    document.id = without_white_space(&document.id);
+                    Ok(Some(document))
                 }
                 None => Ok(None),
             },
@@ -84,7 +89,9 @@ impl Documents {
                     let entry = entry.map_err(|e| walk_error(e, &self.input))?;
                     if let Some(kind) = document_kind(&entry) {
                         let name = entry.path().strip_prefix(&self.input).unwrap_or(entry.path());
-                        return read_file(entry.path(), name, kind, &self.read).map(Some);
+                        let mut document = read_file(entry.path(), name, kind, &self.read)?;
+                        document.id = unique_id(document.id, &self.input, &mut self.renamed);
+                        return Ok(Some(document));
                     }
                 }
                 Ok(None)
@@ -171,6 +178,25 @@ fn read_file(path: &Path, name: &Path, kind: Kind, read: &Arc<AtomicU64>) -> Res
         _ => split_name(id.rsplit('/').next().unwrap_or_default()).0.to_owned(),
     });
     Ok(Passage::new(id, title, text))
+}
+
+/// Returns `name` with `_` for white space: columns of a TREC run are separated by it.
+fn without_white_space(name: &str) -> String {
+    name.replace(char::is_whitespace, "_")
+}
+
+/// Returns the id of the file `name` of the directory `root`: its name without white space, followed by as many `_` as
+/// make it no name of another file and none of `renamed`, to which it is added.
+fn unique_id(name: String, root: &Path, renamed: &mut HashSet<String>) -> String {
+    let mut id = without_white_space(&name);
+    if id == name {
+        return name;
+    }
+    while root.join(&id).exists() || renamed.contains(&id) {
+        id.push('_');
+    }
+    renamed.insert(id.clone());
+    id
 }
 
 fn id_of(name: &Path) -> Option<String> {

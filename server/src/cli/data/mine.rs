@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// Where positives come from
     #[arg(long, value_enum, default_value_t = PositivesFrom::Distant)]
     positives: PositivesFrom,
-    /// Where hard negatives come from; dense needs --model and an index with vectors
+    /// Where hard negatives come from; dense needs --model and an index with vectors and words
     #[arg(long, value_enum, default_value_t = Hard::Bm25)]
     hard: Hard,
     /// Passages looked at for each question

@@ -13,8 +13,9 @@ Examples:
   dpr data split --input wikipedia.tsv.gz --out passages.tsv
   dpr data split --input docs/ --out passages.jsonl.gz --words 150 --overlap 30
 
-The block of a document DOC with number N, from 0, has the id DOC#N. White space separates
-words; of Chinese and Japanese every character is one.")]
+The block of a document DOC with number N, from 0, has the id DOC#N. DOC is the document's id,
+or the path of its file, with _ for white space. White space separates words; of Chinese and
+Japanese every character is one.")]
 pub(super) struct Args {
     /// Documents: .tsv (id, text, title) or .jsonl (BEIR), .txt, .md or .html, or a directory of the last three
     #[arg(long, value_name = "PATH")]

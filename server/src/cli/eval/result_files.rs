@@ -11,6 +11,7 @@ use dpr_data::{
 use dpr_files::atomic::{StagedDir, sync_dir};
 use dpr_files::{Error as FileError, refuse_foreign};
 use dpr_index::ranking::ScoredRow;
+use dpr_index::search::Method;
 
 /// Names by which the directories of other commands are told: an index, vectors (or a version of an index), vectors
 /// that are not finished, a model, a run of training, one of rounds, a blur directory, a static site.
@@ -99,7 +100,8 @@ impl StagedResults {
         self.staged.path()
     }
 
-    /// Moves all files into their directory, in place of those of the same names that lie there.
+    /// Moves all files into their directory, in place of those of the same names that lie there. Where rankings are
+    /// among them, those of other methods that an earlier run left there are removed: nothing else tells of them.
     ///
     /// # Errors
     /// Where a directory has the name of one of the files, all is as it was. When a later rename fails, none of the
@@ -123,8 +125,31 @@ impl StagedResults {
                 return Err(error.into());
             }
         }
+        let is_new = |ranking: &String| names.iter().any(|name| name == ranking.as_str());
+        let (new, old): (Vec<_>, Vec<_>) = ranking_files().into_iter().partition(is_new);
+        if !new.is_empty() {
+            for path in old.iter().map(|name| self.dir.join(name)) {
+                // Of a link it is not known who made it.
+                if fs_err::symlink_metadata(&path).is_ok_and(|file| file.is_file()) {
+                    fs_err::remove_file(&path)?;
+                }
+            }
+        }
         Ok(sync_dir(&self.dir)?)
     }
+}
+
+/// Returns the names of all files of rankings that `dpr eval retrieval` writes.
+fn ranking_files() -> Vec<String> {
+    let mut names = Vec::new();
+    for method in [Method::Bm25, Method::Tfidf, Method::Dense, Method::Hybrid] {
+        for reranked in ["", "-rerank"] {
+            for ending in ["json.gz", "run.gz"] {
+                names.push(format!("{}{reranked}.{ending}", method.name()));
+            }
+        }
+    }
+    names
 }
 
 /// Refuses ids of `what` in `holder` that a TREC run has no place for, which is otherwise seen when it is written,
@@ -227,6 +252,27 @@ mod tests {
         assert_eq!(files(&dir), all("2")[..1], "as it was");
         assert!(dir.join("b/mine").is_dir());
         assert_eq!(fs_err::read_dir(&dir).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn rankings_of_a_run_before_that_are_not_of_this_one_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let publish = |names: &[&str]| {
+            let staged = StagedResults::of(root.path()).unwrap();
+            names.iter().for_each(|name| write_whole(&staged.path().join(name), b"new").unwrap());
+            staged.publish().unwrap();
+        };
+        let names = || files(root.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        for mine in ["notes.md", "mine.run.gz"] {
+            write_whole(&root.path().join(mine), b"mine").unwrap();
+        }
+        publish(&["bm25.json.gz", "bm25.run.gz", "dense-rerank.run.gz", "metrics.json"]);
+        publish(&["privacy.json"]);
+        assert_eq!(names().len(), 7, "another evaluation leaves them");
+        publish(&["dense.json.gz", "dense.run.gz", "metrics.json"]);
+        let expected =
+            ["dense.json.gz", "dense.run.gz", "metrics.json", "mine.run.gz", "notes.md", "privacy.json"];
+        assert_eq!(names(), expected);
     }
 
     #[test]

@@ -26,9 +26,9 @@ use dpr_data::stream_passages;
 use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    FileError, GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex,
-    LoadedSparse, OpenError, RECALL_DEPTH, Storage, Upgraded, Verified, build_index, build_sparse_index_of,
-    copy_index, recall_against_exact, tune, upgrade, verify,
+    FileError, GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, IndexReader,
+    LoadedIndex, LoadedSparse, OpenError, RECALL_DEPTH, Storage, Upgraded, VectorIndex as _, Verified,
+    build_index, build_sparse_index_of, copy_index, recall_against_exact, tune, upgrade, verify,
 };
 
 /// Vectors of the index that are searched for when recall is measured.
@@ -350,8 +350,19 @@ fn faults(unread: usize, damaged: usize, files: usize) -> String {
 fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
     let manifest = copy_index(from, to)?;
     let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
-    let (count, kind) = (manifest.count, manifest.kind);
+    // Those that are searched, which the updates that came along decide.
+    let count = match manifest.kind {
+        IndexKind::Sparse => manifest.count,
+        IndexKind::Exact | IndexKind::Hnsw => IndexReader::open_unchecked(to)?.live().snapshot().len(),
+    };
+    let kind = manifest.kind;
     output::line(format_args!("{}: {count} passages, {kind}, {bytes} bytes", to.display()))
+}
+
+/// Returns `true` if the version in use of an index directory has private tables.
+fn has_private_tables(dir: &Path) -> bool {
+    let dir = IndexDir::new(dir);
+    dir.current_version().is_ok_and(|version| dir.private_path(version).is_dir())
 }
 
 /// Builds the index and says what it is.
@@ -369,6 +380,7 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     };
     let started = Instant::now();
     let progress = progress::on_stderr();
+    let had_private_tables = has_private_tables(out);
     let manifest = match (&args.passages, sparse) {
         (Some(file), Some(sparse)) => {
             let passages = stream_passages(file)?.map(|passage| passage.map_err(CliError::from));
@@ -388,6 +400,13 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
         tracing::warn!(
             "recall@{RECALL_DEPTH} is {recall:.3}: raise --ef-search or --ef-construction, or use --kind exact; vectors \
              of very different lengths make a poor graph, so see whether the model's should be normalised"
+        );
+    }
+    if had_private_tables && manifest.dim > 0 && !has_private_tables(out) {
+        let index = out.display();
+        tracing::warn!(
+            "the new version has no private tables, without which encrypted searches fail: `dpr index private --index \
+             {index}` makes them"
         );
     }
     let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();

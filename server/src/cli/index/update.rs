@@ -1,7 +1,7 @@
 //! `dpr index add`, `delete` and `compact`: an index that changes.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use dpr_core::Embedding;
@@ -96,6 +96,7 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
     let opened;
     if let (Some(file), Some(path)) = (&args.passages, &args.model) {
         let passages = read_passages(file)?;
+        check_texts(file, &passages)?;
         let model = ModelDir::open(path)?;
         opened = args.at.index.open_to_write("`dpr index add`")?;
         let Description { model: built_by, dim, .. } = opened.backend.describe();
@@ -104,9 +105,11 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         let options = PipelineOptions::for_device(encoder.device_name(), None, None);
         let progress = progress::on_stderr();
         progress.start("encoding", "passages", passages.len() as u64);
-        for batch in passages.chunks(BATCH) {
-            let vectors = encode_passages(&encoder, batch, options, progress.as_ref())?;
-            put(&opened, batch.iter().cloned().zip(vectors).map(new).collect())?;
+        for (number, batch) in passages.chunks(BATCH).enumerate() {
+            let vectors = encode_passages(&encoder, batch, options, progress.as_ref())
+                .inspect_err(|_| warn_of_added(number * BATCH))?;
+            let batch = batch.iter().cloned().zip(vectors).map(new).collect();
+            put(&opened, batch).inspect_err(|_| warn_of_added(number * BATCH))?;
         }
         progress.finish();
     } else {
@@ -114,18 +117,43 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         opened = args.at.index.open_to_write("`dpr index add`")?;
         check_vectors(&opened, &set)?;
         let rows: Vec<&[f32]> = set.rows.chunks(set.dim.max(1)).collect();
-        for (passages, rows) in set.passages.chunks(BATCH).zip(rows.chunks(BATCH)) {
+        for (number, (passages, rows)) in set.passages.chunks(BATCH).zip(rows.chunks(BATCH)).enumerate() {
             let checked = passages.iter().zip(rows).map(|(passage, row)| {
                 let vector = Embedding::new(row.to_vec(), set.dim)
                     .map_err(|source| ChangeError::Vector { id: passage.id.clone(), source })?;
                 Ok(new((passage.clone(), vector)))
             });
-            put(&opened, checked.collect::<Result<_, ChangeError>>()?)?;
+            let batch = checked.collect::<Result<Vec<_>, ChangeError>>().map_err(CliError::from);
+            batch.and_then(|batch| put(&opened, batch)).inspect_err(|_| warn_of_added(number * BATCH))?;
         }
     }
     let Put { added, replaced } = done;
     let what = format!("{} added, {replaced} replaced", output::counted(added, "passage", "passages"));
     report(&opened, &args.at.index, args.json, &what, &[("added", added), ("replaced", replaced)])
+}
+
+/// Refuses a passage of `file` without text, before any is encoded and added.
+fn check_texts(file: &Path, passages: &[Passage]) -> Result<(), CliError> {
+    match passages.iter().enumerate().find(|(_, passage)| passage.text.trim().is_empty()) {
+        None => Ok(()),
+        Some((at, passage)) => Err(format!(
+            "{}: passage `{}`, number {} of the file, has a blank text, and no search would find it: give it one, or \
+             leave it out; nothing was added",
+            file.display(),
+            passage.id,
+            at + 1
+        )
+        .into()),
+    }
+}
+
+/// Says how many passages the batches before one that failed have added or replaced.
+fn warn_of_added(count: usize) {
+    if count > 0 {
+        tracing::warn!(
+            "the first {count} passages are in the index: those after them are not, add them once they can be"
+        );
+    }
 }
 
 fn new((passage, vector): (Passage, Embedding)) -> NewPassage {

@@ -148,6 +148,7 @@ fn nothing_is_lost_in_a_conversion_without_permission() {
     let web = files.write("web.json", r#"[{"qId": "w1", "answers": ["a"], "qText": "q"}]"#);
     let trec = files.write("trec.tsv", "1\tfactoid\tq\tr+\n");
     let title = files.write("title.jsonl", "{\"_id\": \"1\", \"title\": \"T\", \"text\": \"\"}\n");
+    let spaced = files.write("spaced.jsonl", "{\"_id\": \"1\", \"title\": \"T\", \"text\": \" a \"}\n");
     let train = |extra: &str| {
         format!(r#"[{{"question": "q", "positive_ctxs": [{{"title": "T", "text": "a"{extra}}}]}}]"#)
     };
@@ -171,6 +172,12 @@ fn nothing_is_lost_in_a_conversion_without_permission() {
         (&web, F::WebQuestions, F::BeirQueries, "beir-queries has no place for answers"),
         (&trec, F::CuratedTrec, F::QaTsv, "the mark that answers are regular expressions"),
         (&title, F::BeirCorpus, F::PsgsTsv, "a passage that is only a title"),
+        (
+            &spaced,
+            F::BeirCorpus,
+            F::PsgsTsv,
+            "white space at the ends of ids, titles and texts (first at passage `1`)",
+        ),
         (&scored, F::DprTraining, F::TevatronV1, "scores (first at item 1)"),
         (&easy, F::DprTraining, F::TevatronV1, "`negative_ctxs`"),
         (&whole, F::DprTraining, F::TevatronV2, "the passages' texts"),

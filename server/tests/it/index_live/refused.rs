@@ -112,6 +112,9 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
         write_vectors(&root.path().join(name), &set);
     }
     fs_err::write(root.path().join("ids.txt"), "p1\nnobody\n").unwrap();
+    let blank = r#"{"_id": "b", "title": "T", "text": " "}"#;
+    let lines = "{\"_id\": \"a\", \"title\": \"T\", \"text\": \"A text.\"}\n".to_owned() + blank + "\n";
+    fs_err::write(root.path().join("blank.jsonl"), lines).unwrap();
     let dpr = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dpr"));
         command.args(["index"]).args(arguments).current_dir(root.path()).env_remove("DPR_INDEX");
@@ -122,7 +125,7 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
     let options = SparseOptions { analyzer: Analyzer::English, threads: 1 };
     let (words, passages) = (root.path().join("words"), set(random_rows(5, DIM), DIM).passages);
     build_sparse_index(&passages, &words, options, &Arc::default(), &Silent).unwrap();
-    let cases: [(&[&str], i32, &str); 10] = [
+    let cases: [(&[&str], i32, &str); 11] = [
         (
             &["add", "--index", "words", "--vectors", "good"],
             1,
@@ -143,6 +146,11 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
         (&["add", "--index", "index"], 2, "--vectors"),
         (&["add", "--index", "index", "--passages", "x.tsv"], 2, "--model"),
         (
+            &["add", "--index", "index", "--passages", "blank.jsonl", "--model", "none"],
+            1,
+            "blank.jsonl: passage `b`, number 2 of the file, has a blank text",
+        ),
+        (
             &["delete", "--index", "index", "p1", "nobody"],
             1,
             "no passage has the id `nobody`: nothing was deleted",
@@ -156,6 +164,15 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
         assert!(errors.contains(says), "{arguments:?}: {errors}");
     }
     assert_eq!(IndexReader::open(&dir).unwrap().live().snapshot().changes(), 0);
+    // The first batch is in before the second is refused.
+    let mut rows = random_rows(1001, DIM);
+    rows[1000 * DIM..].fill(1e30);
+    write_vectors(&root.path().join("long"), &set(rows, DIM));
+    build(&root.path().join("other-index"), 30, IndexKind::Exact);
+    let (code, _, errors) = dpr(&["add", "--index", "other-index", "--vectors", "long"]);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("the first 1000 passages are in the index"), "{errors}");
+    assert!(errors.contains("inner products overflow"), "{errors}");
     let (_, said, _) = dpr(&["add", "--index", "index", "--vectors", "good", "--json"]);
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!((&said["added"], &said["replaced"], &said["changes"]), (&0.into(), &3.into(), &3.into()));
