@@ -219,7 +219,10 @@ export class DprSearchElement extends Base {
   /** Takes a passage; without one, searches at once. */
   #choose(position: number): void {
     const hit = this.#hits[position];
-    if (!hit) return this.#live?.flush();
+    if (!hit) {
+      this.#live?.flush();
+      return;
+    }
     if (!this.#tell('dpr-select', hit)) return;
     // Typing begins anew.
     this.#end(false);
