@@ -263,7 +263,7 @@ test('the search page loads its reader before a private search, and asks for not
   await mode.selectOption('encrypted');
   const held = gateway.requests.length;
   await ask(page, 'who won super bowl 50');
-  await expect(page.locator('#privacy-saw')).toContainText('encrypted', { timeout: 60_000 });
+  await expect(page.locator('#privacy-saw')).toHaveText(/^The server saw 256 encrypted .* 2 requests: /, { timeout: 60_000 });
   expect(gateway.requests.slice(held).filter(({ path }) => isOfReader(path))).toEqual([]);
   await page.getByLabel('Mark answers').check();
   const before = gateway.requests.length;
