@@ -291,7 +291,7 @@ test('what was sent in each mode is listed once, and not among what was fetched'
   const posted = new Set(gateway.requests.filter(({ method }) => method === 'POST').map(({ path }) => `GET ${path}`));
   expect(posted.size).toBe(4);
   expect(listed.filter((line) => posted.has(line))).toEqual([]);
-  // What everybody fetches alike is.
+  // Files that every visitor fetches are listed.
   expect(listed.some((line) => line.startsWith('GET /v1/encrypted/files/'))).toBe(true);
 });
 

@@ -236,7 +236,7 @@ impl Job<'_> {
                 self.lose(has_line_end, "line ends", item)?;
                 let has_only_title = passage.text.trim().is_empty();
                 self.lose(has_only_title, "a passage that is only a title", item)?;
-                // The reader of this layout takes columns without them.
+                // Readers of TSV trim each column.
                 let has_outer_space =
                     [&passage.id, &passage.title, &passage.text].into_iter().any(|text| text.trim() != text);
                 self.lose(has_outer_space, "white space at the ends of ids, titles and texts", item)?;

@@ -125,7 +125,8 @@ fn searches_by_words_and_by_both_stop() {
     let (queries, index) = (queries(1), snapshot.as_ref());
     let (words, vectors) = (Some(index as _), Some(index as _));
     let ranker = Ranker { words, vectors, allowed: None, bm25: Scoring::PAPER, depth: 20 };
-    // A look before each of the two terms is looked for, one before the list of each is read, and one for their span.
+    // The token is checked before each of the two terms is looked up, before the list of each is read, and for their
+    // span.
     for (method, least) in [(Method::Bm25, 5), (Method::Tfidf, 5), (Method::Hybrid, 9)] {
         stops(least, |cancel| {
             ranker.rank_until(method, &["number of many"], &queries, 5, Fusion::PAPER, cancel)
@@ -136,8 +137,8 @@ fn searches_by_words_and_by_both_stop() {
     let question: &str = &unknown.join(",");
     stops(500, |cancel| ranker.rank_until(Method::Bm25, &[question], &[], 5, Fusion::PAPER, cancel));
 
-    // Two before the terms are looked for among the passages built in; then one for the question, one for each term
-    // again, and one before its list among the added passages.
+    // Two checks before the terms are looked up among the passages built in; then one for the question, and for each
+    // term one before it is looked up again and one before its list among the added passages.
     let writer = IndexWriter::open(dir.path(), "a test").unwrap();
     let vector = queries[0].clone();
     let passage = Passage::new("n1", "", "unknown1 unknown2");

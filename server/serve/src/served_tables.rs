@@ -37,7 +37,7 @@ impl ServedTables {
     /// time.
     ///
     /// # Errors
-    /// When the version of the tables is no header.
+    /// The version of the tables, which is their `etag`, has characters that an HTTP header cannot have.
     pub fn new(tables: Tables, concurrency: usize, queue: usize, timeout: Duration) -> io::Result<Self> {
         let gate = SearchGate::new(concurrency, queue).with_timeout(timeout);
         let tables = TablesOfVersion::new(tables, gate.clone())?;

@@ -423,7 +423,8 @@ mod tests {
             options.mixed_negatives = Some(NegativeCounts { hard: 0, random: 0, gold: 1 });
         };
         let one: fn(&mut DataOptions) = |options| options.kept_negatives = 1;
-        // Another hard one is left, a random one stands in for the hard one, or none is needed.
+        // Accepted: another hard negative is left, a random one takes the place of the hard one, or the settings
+        // need neither.
         read(&["a", "z"], &[], alone).unwrap();
         read(&["a"], &["a", "z"], alone).unwrap();
         read(&["a"], &["z"], mixed).unwrap();
@@ -431,7 +432,7 @@ mod tests {
         refused(&["a"], &[], alone, "kept negatives");
         refused(&["a"], &["a"], alone, "kept negatives");
         refused(&["z"], &["a"], mixed, "kept random negatives");
-        // The first are kept, and of these the positives of the other item are left out.
+        // `kept_negatives` cuts the list before positives of the other item are left out.
         refused(&["a", "z"], &[], one, "kept negatives");
         read(&["z", "a"], &[], one).unwrap();
     }

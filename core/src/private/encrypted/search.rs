@@ -259,7 +259,8 @@ impl Public {
     }
 
     /// Returns the `k` best of the passages that are still there and those that were added, best first. Where nothing
-    /// `has_changed`, a delta that another search took in since the ranking is left out: who asked may take no changes.
+    /// `has_changed`, the delta, which another search may have taken in since the ranking, is left out: a pinned search
+    /// takes no changes.
     fn best(&self, scores: &[f32], k: usize, projected: &Projected, has_changed: bool) -> Vec<(At, f32)> {
         let (removed, codes) = match has_changed {
             true => (self.delta.removed.as_slice(), self.delta.codes.as_slice()),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::device::device;
 
-/// Sets that are attacked, at least.
+/// The least number of sets that are attacked.
 const SETS: usize = 4096;
 
 /// The share of fetched sets of which the group of the home is named, where every bucket is the home equally often.

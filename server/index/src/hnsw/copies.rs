@@ -12,7 +12,7 @@ use crate::quantized::Quantized;
 /// The copies among the rows of an index.
 #[derive(Debug)]
 pub(super) struct Copies {
-    /// A row that is linked as others are, and a copy of it; ascending.
+    /// Pairs of a row and a copy of it, ascending.
     pairs: Vec<(u32, u32)>,
     rows: RowSet,
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::Matrix;
 
-    /// Rows of four numbers, of which each place names one of these.
+    /// Returns the codes of a row of four numbers for each place, which is its number in `texts`.
     fn codes(places: &[usize]) -> Quantized {
         let texts = [
             [1.0, 2.0, -3.0, 0.5],

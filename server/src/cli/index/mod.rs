@@ -350,7 +350,7 @@ fn faults(unread: usize, damaged: usize, files: usize) -> String {
 fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
     let manifest = copy_index(from, to)?;
     let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
-    // Those that are searched, which the updates that came along decide.
+    // The number of living passages: those built in and the updates in the copied write-ahead log.
     let count = match manifest.kind {
         IndexKind::Sparse => manifest.count,
         IndexKind::Exact | IndexKind::Hnsw => IndexReader::open_unchecked(to)?.live().snapshot().len(),

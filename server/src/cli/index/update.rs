@@ -147,7 +147,7 @@ fn check_texts(file: &Path, passages: &[Passage]) -> Result<(), CliError> {
     }
 }
 
-/// Says how many passages the batches before one that failed have added or replaced.
+/// Warns how many passages the batches before one that failed have added or replaced.
 fn warn_of_added(count: usize) {
     if count > 0 {
         tracing::warn!(

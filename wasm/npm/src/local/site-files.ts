@@ -19,7 +19,7 @@ const AT_ONCE = 6;
 /** A static index as its address describes it. */
 export interface Site {
   manifest: StaticManifest;
-  /** SHA-256 of it. */
+  /** SHA-256 of the manifest's file, `dpr-static.json`. */
   sha256: string;
   /** The question encoder's manifest, with absolute addresses. */
   model: ModelManifest;

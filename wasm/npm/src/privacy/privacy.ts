@@ -213,7 +213,7 @@ async function ready(
   const was = own.get(mode);
   const before = was && (await untilAborted(was.catch(() => undefined), signal));
   if (before?.session === session && before.model === encoder.model.fingerprint && !before.isOutdated) return before;
-  // Of searches that come here at the same time, one opens it; after a failure as well.
+  // Concurrent searches share one opening: the first to get here starts it, also after one that failed.
   let opening = own.get(mode);
   if (opening === was) {
     opening = open(parts, mode, encoder, session, life);

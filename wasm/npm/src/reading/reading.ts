@@ -61,7 +61,7 @@ export async function rerank(
     if (mode !== 'plain') {
       await client.ready;
       early = prepared(parts, kindOf(client), depth, signal);
-      // Told with the results.
+      // A failure is reported with the results.
       await early.catch(() => undefined);
     }
     const found = isBatch ? await client.searchMany(texts, search) : [await client.search(texts[0]!, search)];
@@ -145,7 +145,7 @@ function defaultDepth(mode: Privacy): number {
   return mode === 'encrypted' ? DEFAULT_K : DEFAULT_DEPTH;
 }
 
-/** What re-ranks. */
+/** The kind of model that re-ranks: the reranker where the server offers one, else the reader. */
 function kindOf({ model }: ParentClient): PairKind {
   return model?.reranker ? 'reranker' : 'reader';
 }

@@ -37,7 +37,7 @@ export const modelCache = {
       const { fingerprint, name } = manifest;
       const found = await Promise.all(files.map((file) => cache.match(fileKey(file))));
       const bytes = found.reduce((sum, file) => sum + Number(file?.headers.get('content-length') ?? 0), 0);
-      // Of a load that has only begun.
+      // The note of a model of which no file is kept yet: its download has just begun.
       if (bytes === 0) continue;
       // A server's own encoder and its small one have one fingerprint.
       const key = `${fingerprint} ${manifest.encoder.config.sha256}`;

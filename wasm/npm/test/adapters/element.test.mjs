@@ -164,28 +164,35 @@ test('a client of the page is not disposed, and attributes that change apply', a
   assert.equal(client.state, 'ready');
 });
 
+/** Sets a filter while the second search is under way, which is to be given up, and searches a third time. */
+async function setWhileSearching({ search, client, type, found, states }, filter) {
+  client.script.delay = 60_000;
+  type('what');
+  await until(() => client.searches.length === 2);
+  search.filter = filter;
+  assert.equal(client.searches[1].options.signal.aborted, true);
+  client.script.delay = 0;
+  states.length = 0;
+  type('where');
+  await found();
+}
+
 test('a filter that is set after the first key holds for the next search, and ends the one under way', async (t) => {
-  const { search, client, type, found, states } = element(t);
+  const made = element(t);
+  const { search, client, type, found } = made;
   type('who');
   await found();
   assert.equal(client.searches.at(-1).options.filter, undefined);
   const [first, second] = [{ titles: ['First'] }, { titles: ['Third'] }];
   search.filter = first;
   assert.equal(search.filter, first);
-  client.script.delay = 60_000;
-  type('what');
-  await until(() => client.searches.length === 2);
-  search.filter = second;
-  assert.equal(client.searches[1].options.signal.aborted, true);
-  client.script.delay = 0;
-  states.length = 0;
-  type('where');
-  await found();
+  await setWhileSearching(made, second);
   assert.deepEqual(client.searches.slice(1).map(({ options }) => options.filter), [first, second]);
 });
 
 test('an equal filter ends no search, and one that was changed and is set again does', async (t) => {
-  const { search, client, type, found, states } = element(t);
+  const made = element(t);
+  const { search, client, type, found } = made;
   search.filter = { titles: ['First'] };
   client.script.delay = 20;
   type('who');
@@ -195,15 +202,7 @@ test('an equal filter ends no search, and one that was changed and is set again 
   search.filter = filter;
   assert.deepEqual([signal.aborted, search.filter === filter], [false, true]);
   await found();
-  client.script.delay = 60_000;
-  type('what');
-  await until(() => client.searches.length === 2);
   filter.titles.push('Third');
-  search.filter = filter;
-  assert.equal(client.searches[1].options.signal.aborted, true);
-  client.script.delay = 0;
-  states.length = 0;
-  type('where');
-  await found();
+  await setWhileSearching(made, filter);
   assert.deepEqual(client.searches[2].options.filter, { titles: ['First', 'Third'] });
 });
