@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Encodes the first 1,000 questions, writes rows.f32 and queries.f32 into FOLDER for other engines, and prints what
-//! tests/bench/index_peer.py prints of one: M 16 and 24, efConstruction 200, 20 rows by inner product.
+//! tests/bench/index_peer.py prints of one: M 16, 24 and 32, efConstruction 200, the best 20 and the best 10 rows by inner
+//! product.
 
 use std::error::Error;
 use std::path::Path;
@@ -24,9 +25,9 @@ use dpr_index::{
 use serde_json::{Value, json};
 
 const K: usize = 20;
-/// Recall is also of so many.
-const FEWER: usize = 10;
-const MS: [usize; 2] = [16, 24];
+/// Rows that a graph is asked for.
+const KS: [usize; 2] = [K, 10];
+const MS: [usize; 3] = [16, 24, 32];
 const QUESTIONS: usize = 1000;
 /// Questions of a batch.
 const BATCH: usize = 64;
@@ -98,19 +99,22 @@ fn graph(
     builders.install(|| build_index(set, dir.path(), &options, &Silent))?;
     let build_seconds = started.elapsed().as_secs_f64();
     let mut index = LoadedIndex::open(dir.path())?;
-    let mut efforts = Vec::new();
-    for ef in EFFORTS {
-        index.index.set_ef_search(ef);
-        let mut seconds = f64::INFINITY;
-        let mut found = Vec::new();
-        // The better of two runs, as of the peers.
-        for _ in 0..2 {
-            let started = Instant::now();
-            found = ask(index.index.as_ref(), queries)?;
-            seconds = seconds.min(started.elapsed().as_secs_f64());
+    let mut efforts = serde_json::Map::new();
+    for k in KS {
+        let mut settings = Vec::new();
+        for ef in EFFORTS {
+            index.index.set_ef_search(ef);
+            let mut seconds = f64::INFINITY;
+            let mut found = Vec::new();
+            // The better of two runs, as of the peers.
+            for _ in 0..2 {
+                let started = Instant::now();
+                found = ask(index.index.as_ref(), queries, k)?;
+                seconds = seconds.min(started.elapsed().as_secs_f64());
+            }
+            settings.push(json!([ef, QUESTIONS as f64 / seconds, recall(&found, truth, k)]));
         }
-        let [recall, of_fewer] = [K, FEWER].map(|k| recall(&found, truth, k));
-        efforts.push(json!([ef, QUESTIONS as f64 / seconds, recall, of_fewer]));
+        efforts.insert(k.to_string(), settings.into());
     }
     let filtered = filtered(&index, queries)?;
     let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
@@ -131,7 +135,7 @@ fn stored(
     build_index(set, dir.path(), &IndexOptions { storage, ..IndexOptions::default() }, &Silent)?;
     let index = LoadedIndex::open(dir.path())?;
     let started = Instant::now();
-    let found = ask(index.index.as_ref(), queries)?;
+    let found = ask(index.index.as_ref(), queries, K)?;
     let seconds = started.elapsed().as_secs_f64();
     let mut batches = Vec::with_capacity(queries.len());
     let started = Instant::now();
@@ -162,8 +166,8 @@ fn filtered(index: &LoadedIndex, queries: &[Embedding]) -> Result<Value, Failed>
     Ok(json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, &truth, K) }))
 }
 
-fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredRow>>, Failed> {
-    queries.iter().map(|query| Ok(index.search(query, K)?)).collect()
+fn ask(index: &dyn VectorIndex, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, Failed> {
+    queries.iter().map(|query| Ok(index.search(query, k)?)).collect()
 }
 
 /// The share of the best `k` rows that is among the first `k` found.
