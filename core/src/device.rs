@@ -28,7 +28,9 @@ pub enum DeviceError {
     #[error("no WebGPU adapter: {0}; use the device cpu, or install a GPU driver")]
     NoAdapter(String),
     /// The device is not part of this build.
-    #[error("this build has no device {0}: build it with the feature of that name")]
+    #[error(
+        "this build has no device {0}: build dpr with the feature burn, or dpr-core with the feature {0}"
+    )]
     NotBuilt(&'static str),
 }
 
@@ -196,5 +198,27 @@ mod native {
 
     pub(super) fn open() -> Result<Device, DeviceError> {
         Err(DeviceError::NotBuilt("wgpu"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_not_built_names_features_that_the_crates_have() {
+        for device in ["flex", "wgpu"] {
+            let message = DeviceError::NotBuilt(device).to_string();
+            for (name, package, feature) in [("dpr", "../server", "burn"), ("dpr-core", ".", device)] {
+                assert!(message.contains(&format!("{name} with the feature {feature}")), "{message}");
+                let file = format!("{}/{package}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+                let file = std::fs::read_to_string(file).unwrap();
+                let has = |line: String| file.lines().any(|found| found.starts_with(&line));
+                assert!(
+                    has(format!("name = \"{name}\"")) && has(format!("{feature} = [")),
+                    "{name}: {feature}"
+                );
+            }
+        }
     }
 }

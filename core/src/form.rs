@@ -62,6 +62,9 @@ pub enum FormError {
         "the title join is {0:?}: say \"separator\", \"space\", or a template with {{text}} once and {{title}} or {{title|WORDS}} at most once, as \"title: {{title}} | text: {{text}}\""
     )]
     Join(String),
+    /// A title join other than `separator` for a `DPRReader`.
+    #[error("the title join is {0:?}, and a DPRReader takes \"separator\" alone: leave it out")]
+    Fixed(String),
     /// Too long.
     #[error("the {what} has {bytes} bytes, at most {MOST_BYTES} are allowed: shorten it")]
     Long {

@@ -188,7 +188,8 @@ impl Reader {
     }
 
     /// Returns the tokens of a question and a passage, at most [`Reader::max_tokens`]. Of an input of more tokens the
-    /// text is cut, never the question; the title is cut where it leaves no room for a text.
+    /// text is cut, never the question; the title is cut where it has more than half of the room that the question
+    /// leaves, and in a `DPRReader`, as in transformers, where it has more than all of it.
     ///
     /// # Errors
     /// [`ReadError::Empty`], [`ReadError::Question`], or [`EncodeError::Tokenizer`].

@@ -16,7 +16,12 @@ use compact::Compact;
 pub use located::ReaderInput;
 pub(crate) use located::{Layout, LocateError};
 pub use pair::PairTokens;
+use pair::longest_first;
 use template::Template;
+
+/// The most characters of a word that WordPiece may be told to cut into tokens, which takes time by the cube of them;
+/// BERT has 100.
+const MOST_OF_WORD: usize = 1000;
 
 /// A tokenizer that fits one encoder: ids below its vocabulary, length at most its limit.
 pub struct TextTokenizer {
@@ -86,7 +91,8 @@ impl TextTokenizer {
     pub fn from_json(bytes: &[u8], config: &EncoderConfig) -> Result<Self, TokenizerError> {
         let file = file::read(bytes).map_err(TokenizerError::Format)?;
         let template = Template::read(&file.post_processor).map_err(TokenizerError::Template)?;
-        let tokens = file.inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
+        let tokens =
+            file.inner.get_vocab(true).into_values().max().map_or(0, |id| (id as usize).saturating_add(1));
         Self::fitting(file.inner, template, tokens, config)
     }
 
@@ -120,7 +126,7 @@ impl TextTokenizer {
         tokens: usize,
         config: &EncoderConfig,
     ) -> Result<Self, TokenizerError> {
-        let tokens = tokens.max(template.largest() as usize + 1);
+        let tokens = tokens.max((template.largest() as usize).saturating_add(1));
         if tokens > config.vocab_size {
             return Err(TokenizerError::Vocabulary { tokens, vocab_size: config.vocab_size });
         }
@@ -141,10 +147,13 @@ impl TextTokenizer {
         self.single(&self.form.question(text))
     }
 
-    /// Returns the ids of a passage, truncated to the limit at the end of the text: `[CLS] title [SEP] text [SEP]`
-    /// (paper §4.1) with the special tokens of the tokenizer's own template of two texts, without a title
-    /// `[CLS] text [SEP]`, or as the model's prompt and title join say. Every token is of type 0, as in the released
-    /// bi-encoders.
+    /// Returns the ids of a passage, truncated to the limit: `[CLS] title [SEP] text [SEP]` (paper §4.1) with the
+    /// special tokens of the tokenizer's own template of two texts, without a title `[CLS] text [SEP]`, or as the model's
+    /// prompt and title join say. Every token is of type 0, as in the released bi-encoders.
+    ///
+    /// A passage of more tokens than the limit loses the end of its text. A title before a separator is cut, too, where
+    /// it has more than half of the room: title and text are truncated as `longest_first` of transformers does, the
+    /// default of the tokenizers of its `DPRContextEncoder`.
     ///
     /// # Errors
     /// [`TokenizerError::Text`] when the library fails.
@@ -158,35 +167,23 @@ impl TextTokenizer {
     /// Returns the ids of one text.
     fn single(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
         let Template { start, end, .. } = &self.template;
-        let mut ids = start.clone();
-        self.push(&mut ids, text, self.max_tokens - end.len())?;
-        ids.extend(end);
-        Ok(ids)
+        let text = self.ids(text)?;
+        let kept = text.len().min(self.max_tokens - start.len() - end.len());
+        Ok([start.as_slice(), &text[..kept], end].concat())
     }
 
     /// Returns the ids of a title and a text with separators between.
     fn pair(&self, title: &str, text: &str) -> Result<Vec<u32>, TokenizerError> {
         let Template { start, separators, end, .. } = &self.template;
-        let limit = self.max_tokens - end.len();
-        let mut ids = start.clone();
-        // A title is never cut for its text's sake, but a title alone may not fill the whole input.
-        self.push(&mut ids, title, limit - separators.len())?;
-        ids.extend(separators);
-        self.push(&mut ids, text, limit)?;
-        ids.extend(end);
-        Ok(ids)
+        let (title, text) = (self.ids(title)?, self.ids(text)?);
+        let room = self.max_tokens - self.template.pair_tokens();
+        let (of_title, of_text) = longest_first(title.len(), text.len(), room);
+        Ok([start.as_slice(), &title[..of_title], separators, &text[..of_text], end].concat())
     }
 
     /// Returns the largest number of tokens that a text is encoded as.
     pub fn max_tokens(&self) -> usize {
         self.max_tokens
-    }
-
-    /// Appends the text's ids up to `limit` ids in all.
-    fn push(&self, ids: &mut Vec<u32>, text: &str, limit: usize) -> Result<(), TokenizerError> {
-        let room = limit.saturating_sub(ids.len());
-        ids.extend(self.ids(text)?.into_iter().take(room));
-        Ok(())
     }
 
     /// Returns the ids of a text without special tokens.

@@ -360,7 +360,12 @@ pub(crate) fn open_writer(
         let built = dpr_private::build_as_before(version, &index, stop, &Silent);
         match built.map_err(|error| format!("its private tables could not be built: {error}"))? {
             None => {}
-            Some(built) => tracing::info!("private tables of the next version: {}", built.path.display()),
+            Some(built) => {
+                tracing::info!("private tables of the next version: {}", built.path.display());
+                for warning in built.warnings() {
+                    tracing::warn!("{warning}");
+                }
+            }
         }
         Ok(())
     };
@@ -379,7 +384,10 @@ fn milvus_token() -> Result<Option<String>, CliError> {
     match std::env::var("DPR_MILVUS_TOKEN") {
         Ok(token) => Ok(Some(token).filter(|token| !token.is_empty())),
         Err(std::env::VarError::NotPresent) => Ok(None),
-        Err(error) => Err(format!("DPR_MILVUS_TOKEN: {error}").into()),
+        // Its own text shows the value.
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err("DPR_MILVUS_TOKEN is not UTF-8: give user:password or an API key".into())
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 ENGINE is faiss, hnswlib, usearch, symphonyqg or vsag; exact search in a batch is of 64 questions. FOLDER holds rows.f32 and
 queries.f32, little-endian, as `index_bench` writes them. Prints one JSON object: {"engine", "exact": {"single", "batch"} or
 null, "graphs": [{"m", "build_seconds", "bytes", "efforts": {"20": [[ef, questions/s, recall], ...], "10": ...}}, ...]};
-figures are questions a second, the better of two runs. Graphs have 2 M links at most (SymphonyQG's number is a multiple of
+figures are questions a second: of exact search in its only run, of graphs in the better of two, as those of dpr in
+`index_bench`. Graphs have 2 M links at most (SymphonyQG's number is a multiple of
 32) and efConstruction 200, are built with two threads, and are asked for 20 rows by inner product on one, and then for 10,
 all questions in one call where the engine takes them so. VSAG searches by 8-bit codes and scores by the vectors. Recall is against exact search with
 numpy.

@@ -235,8 +235,12 @@ test('the demo has switches for answers where the server offers a reader, and ma
   await marking.check();
   await page.getByLabel('Re-rank').check();
   await ask(page, 'who won super bowl 50');
+  // Its passage moves while it has the focus.
+  const last = page.locator(`.result[data-id="${await page.locator('.result').nth(9).getAttribute('data-id')}"] h3 button`);
+  await last.focus();
   await expect(page.getByText(/^Answer: “.+”, confidence [\d.,]+ %, in .+\.$/)).toBeVisible({ timeout: 60_000 });
   await expect(page.locator('.result mark')).toHaveCount(10);
+  await expect(last).toBeFocused();
   expect(await page.locator('.result').count()).toBe(10);
   const best = (await page.locator('.result mark').first().textContent())!;
   await expect(page.getByText(`Answer: “${best}”`), 'the best one is first').toBeVisible();

@@ -144,6 +144,30 @@ test('a server that is gone is said in words', async ({ page, gateway }) => {
   gateway.reset();
   await page.locator('#error').getByRole('button').click();
   await expect(page.locator('.result')).toHaveCount(10);
+  // The button is gone; the keyboard goes on in the question.
+  await expect(page.locator('#question')).toBeFocused();
+});
+
+test('after a failed load a search while typing loads the encoder again, and Enter goes on with it', async ({ page, gateway }) => {
+  gateway.intercept((request, response) => {
+    if (!request.path.includes('q8.safetensors')) return false;
+    response.writeHead(500).end();
+    return true;
+  });
+  await openDemo(page, gateway);
+  await expect(page.locator('#error')).toContainText('could not be downloaded', { timeout: 60_000 });
+  gateway.reset();
+  await page.locator('#options summary').click();
+  await page.getByLabel('Search while typing').check();
+  await page.fill('#question', 'who won super bowl 50');
+  await expect(page.locator('.result')).toHaveCount(10, { timeout: 60_000 });
+  await ready(page);
+  await expect(page.locator('#error')).toBeHidden();
+  const asked = gateway.matching('/v1/model').length;
+  await page.press('#question', 'Enter');
+  await expect(page.locator('.request')).toHaveCount(2);
+  await expect(page.locator('#results')).toHaveAttribute('aria-busy', 'false');
+  expect(gateway.matching('/v1/model')).toHaveLength(asked);
 });
 
 test('dispose during a search rejects it, and searches after it', async ({ blank }) => {

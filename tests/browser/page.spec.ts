@@ -84,6 +84,20 @@ test('Escape while the model loads cancels the waiting question, and its notice 
   await expect(page.locator('.result')).toHaveCount(0);
 });
 
+test('a question that is longer than the encoder reads is searched, and the page says that only its beginning counts', async ({ page, gateway }) => {
+  await openDemo(page, gateway);
+  await ready(page);
+  const long = 'who won super bowl 50 '.repeat(200).trim();
+  await ask(page, long);
+  const notice = page.locator('#long');
+  await expect(notice).toContainText('Only the beginning of this question counts');
+  await expect(page.locator('.result')).toHaveCount(10);
+  await expect(page.locator('#question')).toHaveValue(long);
+  await ask(page, 'who won super bowl 50');
+  await expect(page.locator('.request')).toHaveCount(2);
+  await expect(notice).toBeHidden();
+});
+
 test('passages have the direction of their script, numbers the form of the browser\'s language', async ({ browser, gateway }) => {
   gateway.intercept(({ path }, response) => {
     if (!path.includes('/v1/search')) return false;

@@ -383,7 +383,99 @@ test('a server that takes no vectors offers no plain search, and the page does n
     await page.locator('#options summary').click();
     await expect(page.locator('#privacy option')).toHaveText(['Encrypted (experimental)']);
     await expect(page.locator('.lede')).toContainText('under encryption');
+    // Without a look at the options, the first search is private, and vectors are not compared.
+    await openDemo(page, gateway);
+    gateway.requests.length = 0;
+    await ask(page, 'who won super bowl 50');
+    await expect(page.locator('#privacy-saw')).toHaveText(/^The server saw 256 encrypted/, { timeout: 60_000 });
+    await expect(page.locator('#compare')).toBeHidden();
+    expect(gateway.matching('/v1/search')).toEqual([]);
   } finally {
     await only.stop();
+  }
+});
+
+test('a server that takes no vectors any more is said so, and the same question is asked privately', async ({ page, gateway }) => {
+  const only = await startServer({ DPR_INDEX: path.join(folder, 'index'), more: ['--encrypted', '--private-only'] });
+  try {
+    gateway.serve(server.url);
+    await openDemo(page, gateway);
+    await ready(page);
+    await expect(page.locator('#compare')).toBeVisible();
+    gateway.serve(only.url);
+    await ask(page, 'who won super bowl 50');
+    await page.getByRole('button', { name: 'Search privately' }).click();
+    await expect(page.locator('#privacy-saw')).toHaveText(/^The server saw 256 encrypted/, { timeout: 60_000 });
+    await expect(page.locator('#compare')).toBeHidden();
+    expect(gateway.matching('/v1/search')).toHaveLength(1);
+  } finally {
+    await only.stop();
+  }
+});
+
+test('a private mode that was chosen stays after a reload, and is an error that sends nothing where it is not offered', async ({ page, gateway }) => {
+  gateway.serve(server.url);
+  await openDemo(page, gateway);
+  await ready(page);
+  await page.locator('#options summary').click();
+  await page.locator('#privacy').selectOption('encrypted');
+  await page.reload();
+  await expect(page.locator('.lede')).toContainText('under encryption');
+  gateway.requests.length = 0;
+  await ask(page, 'who won super bowl 50');
+  await expect(page.locator('#privacy-saw')).toHaveText(/^The server saw 256 encrypted/, { timeout: 60_000 });
+  await expect(page.locator('#privacy')).toHaveValue('encrypted');
+  expect(gateway.matching('/v1/search')).toEqual([]);
+  // A server without private modes.
+  gateway.serve(undefined);
+  await page.reload();
+  gateway.requests.length = 0;
+  await ask(page, 'who won super bowl 50');
+  await expect(page.locator('#error')).toContainText('does not offer the mode “Encrypted (experimental)”', { timeout: 60_000 });
+  expect(gateway.requests.filter(({ method }) => method === 'POST')).toEqual([]);
+});
+
+test('a comparison sends no further vector once a private mode was chosen', async ({ page, gateway }) => {
+  gateway.serve(server.url);
+  await openDemo(page, gateway);
+  await ready(page);
+  await page.fill('#question', 'who won super bowl 50');
+  await page.locator('#options summary').click();
+  await expect(page.locator('#privacy option')).toHaveCount(5);
+  await page.locator('#compare summary').click();
+  await page.locator('#compare-start').click();
+  await expect(page.locator('#compare-state')).toContainText('the CPU in 4 bits', { timeout: 60_000 });
+  await page.locator('#privacy').selectOption('encrypted');
+  const sent = gateway.matching('/v1/search').length;
+  await expect(page.locator('#compare-start')).toBeEnabled({ timeout: 60_000 });
+  await expect(page.locator('#compare-state')).toHaveText('Given up.');
+  expect(gateway.matching('/v1/search')).toHaveLength(sent);
+});
+
+test('the page lists what has changed in the index as a request without a body, beside what was sent', async ({ page, gateway }) => {
+  const index = path.join(folder, 'changed');
+  cpSync(path.join(folder, 'index'), index, { recursive: true });
+  const changing = await startServer({ DPR_INDEX: index, more: ['--encrypted', '--allow-updates'] });
+  try {
+    gateway.serve(changing.url);
+    await openDemo(page, gateway);
+    await ready(page);
+    await page.locator('#options summary').click();
+    await page.locator('#privacy').selectOption('encrypted');
+    const saw = page.locator('#privacy-saw');
+    await ask(page, 'who won super bowl 50');
+    await expect(saw).toContainText('2 requests', { timeout: 60_000 });
+    const id = await page.locator('.result').first().getAttribute('data-id');
+    const headers = { 'content-type': 'application/json' };
+    const deleted = await fetch(`${changing.url}/v1/passages`, { method: 'DELETE', headers, body: JSON.stringify({ ids: [id] }) });
+    expect(deleted.status, await deleted.text()).toBe(200);
+    await ask(page, 'who won super bowl 50');
+    await expect(saw).toHaveText(/ 3 requests: .* bytes came back, and what has changed in the index\.$/, { timeout: 60_000 });
+    const delta = page.locator('#sent-list .request', { hasText: 'GET /v1/encrypted/delta/' });
+    await expect(delta.locator('dt').last()).toHaveText(/^No body: what has changed/);
+    await page.locator('.downloads summary').click();
+    expect((await page.locator('#fetched b').allTextContents()).filter((line) => line.includes('/delta/'))).toEqual([]);
+  } finally {
+    await changing.stop();
   }
 });

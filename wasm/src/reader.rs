@@ -19,9 +19,9 @@ pub struct Reader {
 
 #[wasm_bindgen]
 impl Reader {
-    /// Loads a reader from the bytes of `config.json`, `tokenizer.json` and a safetensors file in f32, f16 or 8 bits. A
-    /// question and a passage are cut to `max_tokens` together, or to the limit in the configuration. `shared` is a
-    /// safetensors file of the tensors that `weights` leaves out because the question encoder has them. The WebGPU
+    /// Loads a reader from the bytes of `config.json`, `tokenizer.json` and a safetensors file in f32, f16, 8 or 4
+    /// bits. A question and a passage are cut to `max_tokens` together, or to the limit in the configuration. `shared` is
+    /// a safetensors file of the tensors that `weights` leaves out because the question encoder has them. The WebGPU
     /// module asks the browser for an adapter first.
     ///
     /// # Errors

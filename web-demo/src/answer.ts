@@ -80,8 +80,11 @@ export class Answers {
       for (const answer of answers) this.#mark(answer);
       const [best] = answers;
       this.#say(best ? describe(best) : 'No passage has a text to answer from.');
-      // Keys and folds stay with their passages.
-      if (ranks) this.#list.prepend(...answers.map(({ hit }) => this.#item(hit)).filter((item) => item !== null));
+      if (!ranks) return;
+      // Keys and folds stay with their passages; a passage that moves loses the focus.
+      const focused = document.activeElement as HTMLElement | null;
+      this.#list.prepend(...answers.map(({ hit }) => this.#item(hit)).filter((item) => item !== null));
+      if (this.#list.contains(focused)) focused?.focus({ preventScroll: true });
     } catch (error) {
       if (signal.aborted) return;
       this.#say(`No answers: ${words(error)}`);

@@ -40,12 +40,18 @@ export class Compare {
   readonly #state = byId('compare-state');
   readonly #server: URL;
   readonly #onRequest: (request: RequestDetail) => void;
+  #running: AbortController | undefined;
 
   /** @param question - returns the question to compare with */
   constructor(server: URL, question: () => string, onRequest: (request: RequestDetail) => void) {
     this.#server = server;
     this.#onRequest = onRequest;
     this.#start.addEventListener('click', () => void this.#compare(question()));
+  }
+
+  /** Gives up the comparison that is under way: it sends nothing more. */
+  stop(): void {
+    this.#running?.abort();
   }
 
   async #compare(question: string): Promise<void> {
@@ -55,6 +61,7 @@ export class Compare {
       return;
     }
     this.#start.disabled = true;
+    const { signal } = (this.#running = new AbortController());
     try {
       const columns: Compared[] = [];
       let hasSmall = false;
@@ -62,7 +69,8 @@ export class Compare {
       for (const encoder of ENCODERS) {
         if (encoder.encoder && !hasSmall) continue;
         this.#state.textContent = `Encoding on ${encoder.name}…`;
-        const column = await this.#column(encoder, question).catch(said);
+        const column = await this.#column(encoder, question, signal).catch(said);
+        if (signal.aborted) return;
         columns.push([encoder, column]);
         hasSmall ||= typeof column !== 'string' && column.hasSmall;
       }
@@ -70,13 +78,14 @@ export class Compare {
       byId('compare-frame').hidden = false;
       this.#state.textContent = summary(columns);
     } finally {
+      if (signal.aborted) this.#state.textContent = 'Given up.';
       this.#start.disabled = false;
     }
   }
 
-  async #column({ device, dtype, encoder }: Encoder, question: string): Promise<Column | string> {
+  async #column({ device, dtype, encoder }: Encoder, question: string, signal: AbortSignal): Promise<Column | string> {
     const start = performance.now();
-    const client = SearchClient.create(this.#server, { device, dtype, encoder });
+    const client = SearchClient.create(this.#server, { device, dtype, encoder, signal });
     client.addEventListener('request', ({ detail }) => this.#onRequest(detail));
     try {
       const ready = await client.ready;
@@ -86,10 +95,10 @@ export class Compare {
       const times: number[] = [];
       for (let run = 0; run < RUNS; run++) {
         const begin = performance.now();
-        await client.encodeMany([question]);
+        await client.encodeMany([question], { signal });
         times.push(performance.now() - begin);
       }
-      return { hasSmall: ready.model.small !== undefined, bytes, readyMs, encodeMs: median(times), result: await client.search(question, { k: K }) };
+      return { hasSmall: ready.model.small !== undefined, bytes, readyMs, encodeMs: median(times), result: await client.search(question, { k: K, signal }) };
     } finally {
       client.dispose();
     }

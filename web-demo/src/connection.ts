@@ -8,6 +8,13 @@ export const SERVER = new URL('.', document.baseURI);
 /** Where a static index is, if the server hosts one beside this page. */
 const STATIC_INDEX = new URL('dpr/dpr-static.json', SERVER);
 
+/** What the server says of its index. */
+interface IndexInfo {
+  count: number;
+  /** Whether it takes vectors; an earlier release does not say it. */
+  plain?: boolean;
+}
+
 /** One client at a time: choosing another device ends the old one. */
 export class Connection {
   readonly #onProgress: (event: Progress) => void;
@@ -17,8 +24,14 @@ export class Connection {
   /** Search the static index, once that was chosen, one client for each of its modes. */
   readonly #static = new Map<Privacy, SearchClient>();
   #settings: Settings | undefined;
+  /** What the server says of its index; `undefined` where it could not be asked. */
+  readonly index: Promise<IndexInfo | undefined> = describedIndex();
   /** How much the server is shown of questions, while typing too. */
   privacy: Privacy = 'plain';
+  /** Waits until it is known that the server offers that mode, before anything of a question is sent; else rejects. */
+  permitted: () => Promise<void> = async () => {};
+  /** Called when a client has loaded its encoder, also for a search while typing after a failure. */
+  onReady: ((client: ReadyClient) => void) | undefined;
 
   /** @param onModel - called when the server has another model since, which the client has taken over */
   constructor(
@@ -54,13 +67,29 @@ export class Connection {
     client.addEventListener('modelchange', ({ detail }) => {
       if (client === this.#current) this.#onModel(detail.to);
     });
+    client.addEventListener('statechange', () => {
+      if (client === this.#current && client.state === 'ready') this.onReady?.(client as ReadyClient);
+    });
     this.#current = client;
     return client.ready;
   }
 
+  /** The modes of the server; if the client is replaced meanwhile, its successor asks for them. */
+  async #serverModes(): Promise<PrivacyMode[]> {
+    for (;;) {
+      const client = this.#current;
+      if (!client) throw new Error('the encoder was not started');
+      try {
+        return [...(await client.privacyModes)];
+      } catch (error) {
+        if (client === this.#current) throw error;
+      }
+    }
+  }
+
   /** The modes that can be searched in. */
   async modes(): Promise<PrivacyMode[]> {
-    const modes = [...((await this.#current?.privacyModes) ?? [])];
+    const modes = await this.#serverModes();
     const index = await staticIndex();
     if (!index) return modes;
     const free = { onceBytes: 0, upBytes: 0 };
@@ -105,6 +134,8 @@ export class Connection {
 
   /** Searches as soon as the encoder is there; if it is replaced meanwhile, its successor answers. */
   async search(question: string, options: SearchOptions): Promise<SearchResult> {
+    await this.permitted();
+    options.signal?.throwIfAborted();
     for (;;) {
       const client = this.#searching();
       if (!client) throw new Error('the encoder was not started');
@@ -114,6 +145,15 @@ export class Connection {
         if (client === this.#current || client === this.#static.get(this.privacy) || options.signal?.aborted) throw error;
       }
     }
+  }
+}
+
+async function describedIndex(): Promise<IndexInfo | undefined> {
+  try {
+    const answer = await fetch(new URL('v1/index', SERVER), { credentials: 'omit', referrerPolicy: 'no-referrer' });
+    return answer.ok ? ((await answer.json()) as IndexInfo) : undefined;
+  } catch {
+    return undefined;
   }
 }
 

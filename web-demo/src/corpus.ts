@@ -1,4 +1,4 @@
-import { SERVER } from './connection.js';
+import type { Connection } from './connection.js';
 import { byId, make } from './dom.js';
 import { count } from './format.js';
 
@@ -11,14 +11,10 @@ const EXAMPLES = [
 ];
 
 /** Says how many passages there are. */
-export async function describeCorpus(): Promise<void> {
-  try {
-    const answer = await fetch(new URL('v1/index', SERVER), { credentials: 'omit', referrerPolicy: 'no-referrer' });
-    const index = (await answer.json()) as { count: number };
-    byId('corpus').textContent = ` among ${count(index.count)} paragraphs`;
-  } catch {
-    // A nicety; the page says nothing about a number it does not know.
-  }
+export async function describeCorpus({ index }: Connection): Promise<void> {
+  const described = await index;
+  // A nicety; the page says nothing about a number it does not know.
+  if (described) byId('corpus').textContent = ` among ${count(described.count)} paragraphs`;
 }
 
 /** Offers questions that the corpus answers. */

@@ -2,7 +2,7 @@ import { byId, make } from './dom.js';
 import { count } from './format.js';
 
 /** Addresses of searches, in each mode of a server: they are listed with what they sent. */
-const SEARCHES = /\/v1\/(search|private\/candidates|encrypted\/(rank|fetch))$/;
+const SEARCHES = /\/v1\/(search|private\/candidates|encrypted\/(rank|fetch|delta\/.+))$/;
 
 /** Everything that was fetched, by the page and by its workers, with the bytes that came; failed requests too. */
 export class FetchedList {

@@ -39,18 +39,24 @@ const connection = new Connection(
 const searcher = new Searcher(connection, status, results, () => filters.value, new Answers());
 const typing = new Typing(connection, K, {
   busy: (isBusy) => (results.busy = isBusy),
-  show: (result) => searcher.show(result),
+  show: (result, text) => searcher.show(result, text),
   fail: (error) => searcher.fail(error),
 });
 const settings = settingsControls((next) => void searcher.connect(next));
-const privacy = new PrivacyChoice(connection, () => {
-  typing.stop();
-  searcher.stop();
-  filters.isOffered = connection.privacy === 'plain';
+const compare = new Compare(SERVER, () => question.value.trim(), (request) => sent.add(request));
+const privacy = new PrivacyChoice(connection, {
+  left() {
+    typing.stop();
+    searcher.stop();
+  },
+  entered(mode) {
+    filters.isOffered = mode === 'plain';
+    if (mode !== 'plain') compare.stop();
+  },
 });
 searcher.onSearch = () => typing.stop();
+searcher.onPlainRefused = () => privacy.refusedPlain();
 searcher.onResult = (result) => privacy.show(result);
-new Compare(SERVER, () => question.value.trim(), (request) => sent.add(request));
 
 // On a touch screen the focus would bring up the keyboard over the page.
 if (matchMedia('(pointer: fine)').matches) question.focus({ preventScroll: true });
@@ -74,5 +80,5 @@ listenToKeys(question, {
 });
 
 void searcher.connect(settings);
-void describeCorpus();
+void describeCorpus(connection);
 announceWebGpu();

@@ -1,8 +1,9 @@
-import type { Privacy, PrivacyMode, SearchResult } from 'dpr-web';
+import { type Privacy, PrivacyError, type PrivacyMode, type SearchResult } from 'dpr-web';
 import type { Connection } from './connection.js';
 import { byId, make } from './dom.js';
 import { count } from './format.js';
 import { describeMode } from './mode-texts.js';
+import { recall, remember } from './stored.js';
 
 const NAMES: Record<Privacy, string> = {
   plain: 'Plain',
@@ -12,34 +13,63 @@ const NAMES: Record<Privacy, string> = {
   encrypted: 'Encrypted (experimental)',
 };
 
+const MODES = ['plain', 'blurred', 'local', 'bucket', 'encrypted'] as const satisfies readonly Privacy[];
+
+/** Under which the page keeps the mode that was chosen. */
+const STORED = 'privacy';
+
+/** What a choice of a mode changes in the rest of the page. */
+export interface PrivacyView {
+  /** Another mode was chosen: what is under way is of the one before. */
+  left(): void;
+  /** Searches are in this mode from here on. */
+  entered(mode: Privacy): void;
+}
+
 /** The select of how much the server is shown of questions, and what it saw of the last one. */
 export class PrivacyChoice {
   readonly #connection: Connection;
+  readonly #view: PrivacyView;
   readonly #select = byId<HTMLSelectElement>('privacy');
   readonly #saw = byId('privacy-saw');
-  #modes: PrivacyMode[] = [];
-  /** Whether the server was asked what it offers: again at the next opening where that failed. */
-  #isAsked = false;
+  /** What the server offers, once it has told. */
+  #modes: PrivacyMode[] | undefined;
+  #asking: Promise<PrivacyMode[]> | undefined;
+  /** Whether the server takes vectors; `undefined` until it is known. */
+  #takesPlain: boolean | undefined;
 
-  /** @param onChange - called when another mode is chosen: what is under way is of the one before */
-  constructor(connection: Connection, onChange: () => void) {
+  constructor(connection: Connection, view: PrivacyView) {
     this.#connection = connection;
-    // What a server offers is asked for when somebody looks.
+    this.#view = view;
+    const chosen = recall(STORED, MODES);
+    if (chosen !== 'plain') this.#select.append(optionOf(chosen));
+    this.#select.value = chosen;
+    this.#enter(chosen);
+    connection.permitted = () => this.#permit();
+    // What a server offers is asked for when somebody looks, and before the first search that needs to know it.
     const options = byId<HTMLDetailsElement>('options');
     options.addEventListener('toggle', () => {
-      if (!options.open || this.#isAsked) return;
-      this.#isAsked = true;
-      void this.#offer();
+      if (options.open) void this.#offer();
     });
     this.#select.addEventListener('change', () => {
-      connection.privacy = this.#select.value as Privacy;
-      const isPlain = connection.privacy === 'plain';
-      // It sends vectors.
-      byId('compare').hidden = !isPlain;
-      describeMode(connection.privacy);
-      this.#saw.textContent = this.#modes.find(({ mode }) => mode === connection.privacy)?.sees ?? '';
-      onChange();
+      const mode = this.#select.value as Privacy;
+      remember(STORED, mode);
+      view.left();
+      this.#enter(mode);
     });
+    void connection.index.then((index) => {
+      this.#takesPlain ??= index?.plain;
+      this.#showCompare();
+      // A server that takes no vectors: the page has to know how else it is searched.
+      if (this.#takesPlain === false) void this.#offer();
+    });
+  }
+
+  /** The server has refused a plain question: it answers private ones alone since. */
+  refusedPlain(): void {
+    this.#takesPlain = false;
+    this.#modes = undefined;
+    this.#showCompare();
   }
 
   /** Tells what the server saw of a search. */
@@ -56,29 +86,80 @@ export class PrivacyChoice {
       return;
     }
     const up = requests.reduce((sum, { bytes }) => sum + bytes, 0);
-    const down = this.#modes.find(({ mode }) => mode === privacy.mode)?.downBytes;
-    const answered = down === undefined ? '' : `, ${count(down)} bytes came back`;
+    const down = this.#modes?.find(({ mode }) => mode === privacy.mode)?.downBytes;
+    // What has changed since the tables were made is not of a length that is known before.
+    const changes = requests.some(({ url }) => url.includes('/encrypted/delta/')) ? ', and what has changed in the index' : '';
+    const answered = down === undefined ? '' : `, ${count(down)} bytes came back${changes}`;
     this.#saw.textContent = `The server saw ${privacy.sees}. ${requests.length === 1 ? 'One request' : `${requests.length} requests`}: ${count(up)} bytes were sent${answered}.`;
   }
 
-  #choose(mode: Privacy): void {
-    this.#select.value = mode;
-    this.#select.dispatchEvent(new Event('change'));
+  /**
+   * Waits until it is known that the server offers the mode that is chosen. Rejects where it does not, or cannot be
+   * asked: nothing of the question is sent then. There is no way down to a plainer mode.
+   */
+  async #permit(): Promise<void> {
+    const { index } = this.#connection;
+    await index;
+    if (this.#connection.privacy === 'plain' && this.#takesPlain) return;
+    const modes = await this.#ask();
+    const { privacy } = this.#connection;
+    if (modes.some(({ mode }) => mode === privacy)) return;
+    throw new PrivacyError('not_offered', `this server does not offer the mode “${NAMES[privacy]}”`, 'Nothing was sent. Choose another mode at “Server sees”, in the options.');
   }
 
-  async #offer(): Promise<void> {
-    try {
-      this.#modes = await this.#connection.modes();
-      const offered = this.#modes.map(({ mode }) => mode);
-      const options = offered.map((mode) => Object.assign(make('option', '', NAMES[mode]), { value: mode }));
-      this.#select.replaceChildren(...options);
-      this.#saw.textContent = offered.some((mode) => mode !== 'plain') ? '' : 'This server offers no private modes.';
-      if (offered.includes(this.#connection.privacy)) this.#select.value = this.#connection.privacy;
-      // A server that takes no vectors: the first of its modes, all of which show it less.
-      else if (offered[0] !== undefined) this.#choose(offered[0]);
-    } catch (error) {
-      this.#isAsked = false;
-      this.#saw.textContent = `What the server offers could not be asked for: ${(error as Error).message}`;
-    }
+  /** Asks the server for its modes: once, and again after a failure. */
+  #ask(): Promise<PrivacyMode[]> {
+    if (this.#modes) return Promise.resolve(this.#modes);
+    this.#asking ??= this.#connection
+      .modes()
+      .then((modes) => this.#show(modes))
+      .finally(() => (this.#asking = undefined));
+    return this.#asking;
   }
+
+  /** Shows what the server offers, or why that is not known. */
+  async #offer(): Promise<void> {
+    await this.#ask().catch((error: Error) => {
+      this.#saw.textContent = `What the server offers could not be asked for: ${error.message}`;
+    });
+  }
+
+  #show(modes: PrivacyMode[]): PrivacyMode[] {
+    this.#modes = modes;
+    const offered = modes.map(({ mode }) => mode);
+    this.#takesPlain = offered.includes('plain');
+    // A server that takes no vectors: the first of its modes, all of which show it less.
+    if (this.#connection.privacy === 'plain' && !this.#takesPlain && offered[0] !== undefined) this.#enter(offered[0]);
+    const { privacy } = this.#connection;
+    const options = offered.map((mode) => optionOf(mode));
+    // The mode stays the one that was chosen: searches in it are refused.
+    if (!offered.includes(privacy)) options.push(optionOf(privacy, ', not offered here'));
+    this.#select.replaceChildren(...options);
+    this.#select.value = privacy;
+    this.#saw.textContent = offered.some((mode) => mode !== 'plain') ? this.#seen(privacy) : 'This server offers no private modes.';
+    this.#showCompare();
+    return modes;
+  }
+
+  #enter(mode: Privacy): void {
+    this.#connection.privacy = mode;
+    describeMode(mode);
+    this.#saw.textContent = this.#seen(mode);
+    this.#showCompare();
+    this.#view.entered(mode);
+  }
+
+  /** What the server sees in a mode, where it differs from what the page says anyway. */
+  #seen(mode: Privacy): string {
+    return (mode !== 'plain' && this.#modes?.find((one) => one.mode === mode)?.sees) || '';
+  }
+
+  /** A comparison sends vectors: it is there where the server takes them and they are what is chosen. */
+  #showCompare(): void {
+    byId('compare').hidden = this.#connection.privacy !== 'plain' || !this.#takesPlain;
+  }
+}
+
+function optionOf(mode: Privacy, note = ''): HTMLOptionElement {
+  return Object.assign(make('option', '', NAMES[mode] + note), { value: mode });
 }

@@ -23,6 +23,8 @@ export class Searcher {
   #client: ReadyClient | undefined;
   /** Called before each search: it ends the search that typing began, whose results would be older. */
   onSearch: (() => void) | undefined;
+  /** Called when the server refuses a plain question, as it answers private ones alone. */
+  onPlainRefused: (() => void) | undefined;
   /** Called with each result that is shown. */
   onResult: ((result: SearchResult) => void) | undefined;
   #state: 'loading' | 'ready' | 'failed' = 'loading';
@@ -41,6 +43,12 @@ export class Searcher {
     this.#results = results;
     this.#filter = filter;
     this.#answers = answers;
+    connection.onReady = (client) => {
+      // `connect` takes what it has begun itself.
+      if (this.#state !== 'failed') return;
+      this.#status.clearError();
+      this.#take(client);
+    };
   }
 
   /** Loads the encoder with these settings, in the place of an earlier one. */
@@ -53,15 +61,19 @@ export class Searcher {
     try {
       const client = await this.#connection.open(possible(mine));
       if (mine !== this.#settings) return;
-      this.#client = client;
-      this.#state = 'ready';
-      this.showModel(client.model);
+      this.#take(client);
     } catch (error) {
       if (mine !== this.#settings) return;
       this.#state = 'failed';
       this.#status.down();
       this.#status.fail(error, 'Load again', () => void this.connect(mine));
     }
+  }
+
+  #take(client: ReadyClient): void {
+    this.#client = client;
+    this.#state = 'ready';
+    this.showModel(client.model);
   }
 
   /** Searches what stands in the field. */
@@ -79,13 +91,16 @@ export class Searcher {
     if (this.#state === 'loading') this.#status.queued();
     else this.#status.clearError();
     // A fast search needs no word; a slow one should not look like none.
-    const slow = setTimeout(() => this.#say(true), 150);
+    const slow = setTimeout(() => mine.signal.aborted || this.#say(true), 150);
     this.#results.busy = true;
     try {
+      // First: it may enter another mode, which loads a reader before the search.
+      await this.#connection.permitted();
+      if (mine.signal.aborted) return;
       await this.#answers.prepare(this.#connection, mine.signal);
       const result = await this.#connection.search(text, { k: K, filter: this.#filter(), signal: mine.signal });
       if (mine.signal.aborted) return;
-      this.show(result);
+      this.show(result, text);
       this.#results.reveal();
       this.#results.busy = false;
       // The search has ended; the reader goes on with the passages.
@@ -116,9 +131,11 @@ export class Searcher {
     return wasRunning;
   }
 
-  show(result: SearchResult): void {
+  /** Shows what was found for a question. */
+  show(result: SearchResult, question: string): void {
     const { hits, timings, privacy } = result;
     this.onResult?.(result);
+    void this.#tellLength(question);
     this.#status.clearError();
     // Removes the answer found in the previous results.
     this.#answers.clear();
@@ -128,10 +145,26 @@ export class Searcher {
     announce(best ? `${hits.length === 1 ? '1 passage' : `${hits.length} passages`} found. The first: ${best.title}` : 'No passage was found.');
   }
 
+  /** Says so where a question is as long as the encoder reads, or longer. Never rejects. */
+  async #tellLength(question: string): Promise<void> {
+    const notice = byId('long');
+    notice.hidden = true;
+    const client = this.#client;
+    const tokens = await client?.countTokens(question).catch(() => 0);
+    if (!client || !tokens || tokens < client.model.max_question_tokens || question !== this.#question.value.trim()) return;
+    notice.textContent = `Only the beginning of this question counts: at most its first ${count(client.model.max_question_tokens)} tokens, which are words and parts of words. Ask it in fewer words.`;
+    notice.hidden = false;
+  }
+
   fail(error: unknown): void {
     // Another model since this page was loaded: searching again could only fail again.
     const isStale = error instanceof DprWebError && error.code === 'wrong_model';
     const settings = this.#settings;
+    if (error instanceof DprWebError && error.code === 'plain_search_disabled') {
+      this.onPlainRefused?.();
+      this.#status.fail(error, 'Search privately', () => void this.search());
+      return;
+    }
     if (isStale && settings) this.#status.fail(error, 'Load the new model', () => void this.connect(settings).then(() => this.search()));
     else this.#status.fail(error, 'Search again', () => void this.search());
   }

@@ -22,6 +22,7 @@ function about(path: string): string {
   if (path.endsWith('/private/candidates')) return 'Body: coordinates with noise in base64, the level, which projection, which model';
   if (path.endsWith('/encrypted/rank')) return 'Body: a head of 40 bytes, then the encrypted coordinates';
   if (path.endsWith('/encrypted/fetch')) return 'Body: a head of 40 bytes, then the encrypted numbers of columns';
+  if (path.includes('/encrypted/delta/')) return 'No body: what has changed in the index since, the same for every question';
   return 'Body: the vector in base64, how many passages, which model';
 }
 

@@ -101,6 +101,9 @@ export class StatusLine {
   }
 
   clearError(): void {
+    // Its button goes, and the keyboard's place with it; on a touch screen the focus would bring up the keyboard.
+    const hasFocus = this.#error.contains(document.activeElement);
+    if (hasFocus && matchMedia('(pointer: fine)').matches) byId('question').focus({ preventScroll: true });
     this.#error.hidden = true;
     this.#error.replaceChildren();
   }

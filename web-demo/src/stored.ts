@@ -1,4 +1,4 @@
-/** What this page keeps between visits, in the browser alone: choices of how it looks and behaves, never a question. */
+/** What this page keeps between visits, in the browser alone: choices of how it looks, behaves and searches, never a question. */
 const PREFIX = 'dpr-demo:';
 
 /** The value that was kept under a name, if it is one of those that are known; else the first of these. */

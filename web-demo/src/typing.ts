@@ -4,7 +4,7 @@ import type { Connection } from './connection.js';
 /** What a search while typing shows. */
 export interface TypingView {
   busy(isBusy: boolean): void;
-  show(result: SearchResult): void;
+  show(result: SearchResult, question: string): void;
   fail(error: unknown): void;
 }
 
@@ -42,9 +42,9 @@ export class Typing {
 
   #begin(): Typeahead {
     const live = typeahead(this.#connection, { k: this.#k, debounce: 200, minLength: 2, filter: this.#filter });
-    live.subscribe(({ status, result, error }) => {
+    live.subscribe(({ text, status, result, error }) => {
       this.#view.busy(status === 'searching');
-      if (status === 'done' && result) this.#view.show(result);
+      if (status === 'done' && result) this.#view.show(result, text);
       if (status === 'failed') this.#view.fail(error);
     });
     return live;

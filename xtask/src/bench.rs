@@ -60,9 +60,16 @@ parts!(
     Gpu "gpu",
 );
 
-/// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
-/// instead of in three turns, and hybrid ranking among fewer passages. `--against` compares with another build instead.
-pub(crate) fn run(arguments: &[String]) -> Outcome {
+/// The options of a run.
+#[derive(Debug)]
+struct Settings<'a> {
+    is_quick: bool,
+    parts: Vec<Part>,
+    /// The program of another build, to measure beside this one in the place of the parts.
+    against: Option<&'a str>,
+}
+
+fn settings(arguments: &[String]) -> Outcome<Settings<'_>> {
     let (mut is_quick, mut skipped, mut only, mut against) = (false, Vec::new(), Vec::new(), None);
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(flag) = rest.next() {
@@ -86,6 +93,21 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         !skipped.contains(part) && (only.contains(part) || (only.is_empty() && *part != Part::Gpu))
     };
     let parts: Vec<_> = Part::ALL.iter().copied().filter(runs).collect();
+    if against.is_some() && !(only.is_empty() && skipped.is_empty()) {
+        return Err(Failure::new("--against measures work of its own, and none of the parts")
+            .fix("leave out --only and --skip, or --against"));
+    }
+    if parts.is_empty() {
+        return Err(Failure::new("--only and --skip leave no part to run")
+            .fix("leave out --skip for the parts that --only names"));
+    }
+    Ok(Settings { is_quick, parts, against })
+}
+
+/// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
+/// instead of in three turns, and hybrid ranking among fewer passages. `--against` compares with another build instead.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let Settings { is_quick, parts, against } = settings(arguments)?;
     let rounds = if is_quick { 1 } else { ROUNDS };
     let has_encoders =
         against.is_none() && parts.iter().any(|part| [Part::Precision, Part::Litert].contains(part));
@@ -139,8 +161,10 @@ fn usage() -> Failure {
 
 /// The starter model as ONNX, fp32 and int8, for the native and the browser peers.
 fn export_onnx() -> Outcome {
+    /// The versions of the packages that write it.
+    const PACKAGES: &str = "tests/python/requirements/bench.txt";
     let script = "tests/bench/export_onnx.py";
-    let stamp = Stamp::of("onnx", &[script, &format!("{MINILM}/checked.sha256")], &[])?;
+    let stamp = Stamp::of("onnx", &[script, PACKAGES, &format!("{MINILM}/checked.sha256")], &[])?;
     if stamp.is_fresh(&[&format!("{FOLDER}/model.onnx"), &format!("{FOLDER}/model.int8.onnx")]) {
         return Ok(());
     }
@@ -220,17 +244,20 @@ fn encoder_of(engine: &str, python: &Path) -> std::process::Command {
 
 fn module_sizes() -> Outcome {
     println!("{:<34} {:>10} {:>10} {:>10}", "download", "raw MB", "gzip MB", "limit MB");
-    let encoder = format!("{DEMO_MODEL}/web/question_encoder.q8.safetensors");
     let modules =
-        MODULES.iter().map(|module| (format!("{} module", module.name), module.wasm(), module.limit));
-    for (name, file, limit) in
-        modules.chain([("8-bit question encoder".to_owned(), encoder, QUESTION_ENCODER_LIMIT)])
-    {
+        MODULES.iter().map(|module| (format!("{} module", module.name), module.wasm(), Some(module.limit)));
+    let encoders = [("8-bit", "q8", Some(QUESTION_ENCODER_LIMIT)), ("4-bit", "q4", None)];
+    let encoders = encoders.map(|(bits, dtype, limit)| {
+        let file = format!("{DEMO_MODEL}/web/question_encoder.{dtype}.safetensors");
+        (format!("{bits} question encoder"), file, limit)
+    });
+    for (name, file, limit) in modules.chain(encoders) {
         let (raw, packed) = sizes(Path::new(&file))?;
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        let verdict = report::verdict(packed <= limit);
-        let (raw, packed, limit) = (megabytes(raw), megabytes(packed), megabytes(limit));
-        println!("{name:<34} {raw:>10.2} {packed:>10.2} {limit:>10.2}  {verdict}");
+        let limit = limit.map_or_else(String::new, |limit| {
+            format!(" {:>10.2}  {}", megabytes(limit), report::verdict(packed <= limit))
+        });
+        println!("{name:<34} {:>10.2} {:>10.2}{limit}", megabytes(raw), megabytes(packed));
     }
     Ok(())
 }
@@ -238,4 +265,21 @@ fn module_sizes() -> Outcome {
 /// Medians need at least one value, which every engine has after the first round.
 fn middle(values: &[f64]) -> f64 {
     median(values).unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_without_a_part_and_parts_beside_another_build_are_refused() {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let refused = |line: &str| settings(&words(line)).unwrap_err().to_string();
+        assert_eq!(settings(&words("--only sizes --quick")).unwrap().parts, [Part::Sizes]);
+        assert_eq!(settings(&words("--against other/dpr")).unwrap().against, Some("other/dpr"));
+        assert!(refused("--only sizes --skip sizes").contains("leave no part"));
+        for line in ["--against other/dpr --only index", "--skip load --against other/dpr"] {
+            assert!(refused(line).contains("leave out --only and --skip"), "{line}");
+        }
+    }
 }

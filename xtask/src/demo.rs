@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::ToSocketAddrs as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, mpsc};
@@ -70,7 +71,11 @@ fn options(arguments: &[String]) -> Outcome<Options> {
     while let Some(flag) = rest.next() {
         let value = rest.next().cloned();
         match (flag.as_str(), value) {
-            ("--listen", Some(address)) => options.address = address,
+            ("--listen", Some(address)) if address.to_socket_addrs().is_ok() => options.address = address,
+            ("--listen", Some(address)) => {
+                return Err(Failure::new(format!("--listen {address} is not an address with a port"))
+                    .fix(format!("give both, as in {DEFAULT_ADDRESS} or [::1]:7878")));
+            }
             ("--with-reader", Some(reader)) => options.reader = Some(reader),
             ("--with-reader", None) => {
                 return Err(Failure::new("--with-reader needs the directory of a reader").fix(
@@ -202,6 +207,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_brings_the_set_up_that_it_needs() {
+        for is_whole in [false, true] {
+            let jobs = first_jobs(is_whole, &options(&[]).unwrap());
+            assert_eq!(setup::missing(&jobs), [""; 0]);
+        }
+    }
+
+    #[test]
     fn the_options_are_taken_in_any_order_and_a_folder_without_a_reader_is_refused_before_anything_is_built()
     {
         let options = |line: &str| options(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
@@ -226,6 +239,8 @@ mod tests {
             ("--with-small".to_owned(), "needs a model directory"),
             ("--port 1".to_owned(), "--with-reader READER"),
             ("--listen".to_owned(), "--listen ADDRESS:PORT"),
+            ("--listen 7878".to_owned(), "is not an address with a port"),
+            ("--listen localhost".to_owned(), "is not an address with a port"),
         ] {
             assert!(options(&line).unwrap_err().to_string().contains(words), "{line}");
         }

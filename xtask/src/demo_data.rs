@@ -23,11 +23,16 @@ const MEASURED: Packages = Packages::Benches;
 
 /// Builds the binary, optimised as it is released, and brings model, vectors and index up to date.
 pub(crate) fn build() -> Outcome {
+    run_task("data", all())
+}
+
+/// All of it, with the set-up that it needs.
+fn all() -> Vec<Job> {
     const BINARY: &str = "dpr";
     let mut all = setup::only(&[setup::PYTHON, setup::STARTER_MODEL]);
     all.push(Job::new(BINARY, &[], || MEASURED.build(&["--bin", "dpr"])));
     all.extend(jobs(BINARY));
-    run_task("data", all)
+    all
 }
 
 /// Brings model, vectors and index up to date; `binary` is the job that builds `dpr`.
@@ -105,8 +110,14 @@ fn step(
 
 #[cfg(test)]
 mod tests {
-    use super::MEASURED;
+    use super::{MEASURED, all};
     use crate::process::Packages;
+    use crate::setup;
+
+    #[test]
+    fn the_data_bring_the_set_up_that_they_need() {
+        assert_eq!(setup::missing(&all()), [""; 0]);
+    }
 
     #[test]
     fn the_program_that_trains_and_is_measured_is_optimised_as_it_is_released() {

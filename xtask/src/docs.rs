@@ -13,7 +13,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Outcome};
+use crate::jobs::run_task;
 use crate::paths::root;
+use crate::setup;
 
 /// The folder of the book's pages.
 const BOOK: &str = "docs";
@@ -21,10 +23,17 @@ const BOOK: &str = "docs";
 /// The folders that `site` puts beside the book's pages, so that links into it cannot be checked in the sources.
 const GENERATED: [&str; 2] = ["docs/rust", "docs/typescript"];
 
+/// The set-up that building needs: TypeDoc reads the npm package, with the packages that its types come from.
+const SET_UP: [&str; 2] = [setup::NODE, setup::PAGE_PACKAGES];
+
 /// Checks the documentation and, unless `--check` is given, builds it.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     match arguments {
-        [] => check::run().and_then(|()| site::build()),
+        [] => {
+            check::run()?;
+            run_task("docs", setup::only(&SET_UP))?;
+            site::build()
+        }
         [flag] if flag == "--check" => check::run(),
         _ => Err(Failure::new("docs takes no argument but --check")),
     }
@@ -107,6 +116,13 @@ fn is_external(target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_site_brings_the_set_up_that_it_needs() {
+        let jobs = setup::only(&SET_UP);
+        assert_eq!(jobs.len(), SET_UP.len());
+        assert_eq!(setup::missing(&jobs), [""; 0]);
+    }
 
     #[test]
     fn links_are_resolved_and_made_relative_again() {

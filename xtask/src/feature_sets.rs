@@ -6,8 +6,9 @@
 use std::process::Command;
 
 use crate::failure::{Failure, Outcome};
-use crate::jobs::Clock;
+use crate::jobs::{Clock, run_task};
 use crate::process::{cargo, output};
+use crate::setup;
 use crate::test::lint;
 
 /// Sets of features of `dpr`, by what they are for: the arguments of `cargo check`.
@@ -26,6 +27,10 @@ const SETS: [(&str, &[&str]); 6] = [
     ("dpr-index, no words", &["-p", "dpr-index", "--no-default-features"]),
 ];
 
+/// Tests that a workspace build does not have: the arguments of `cargo test`.
+const TESTED: (&str, &[&str]) =
+    ("dpr-index, no words", &["-p", "dpr-index", "--no-default-features", "--lib", "sparse::absent"]);
+
 /// Crates, and what none of the crates that they need may be.
 const WITHOUT: [(&str, &[&str]); 3] = [
     ("dpr-index", &["axum", "burn", "clap", "tonic"]),
@@ -33,11 +38,15 @@ const WITHOUT: [(&str, &[&str]); 3] = [
     ("dpr-serve", &["burn", "clap", "tonic"]),
 ];
 
+/// The set-up that the checks need: they lint what they compile.
+const SET_UP: [&str; 1] = [setup::COMPONENTS];
+
 /// The folder in which they are checked: beside the tests' builds, whose features are others.
 const TARGET: &str = "target/features";
 
 /// Checks them all, with the linters, and prints a line each.
 pub(crate) fn run() -> Outcome {
+    run_task("features", setup::only(&SET_UP))?;
     let clock = Clock::now();
     for (package, unwanted) in WITHOUT {
         let tree = output(&mut cargo(&["tree", "-p", package, "-e", "normal", "--prefix", "none"]))?;
@@ -56,6 +65,10 @@ pub(crate) fn run() -> Outcome {
             .map_err(|failure| failure.during(title).fix(format!("cargo check {}", arguments.join(" "))))?;
         clock.line(&format!("{title}: checked"));
     }
+    let (title, arguments) = TESTED;
+    output(cargo(&["test", "--quiet", "--target-dir", TARGET]).args(arguments))
+        .map_err(|failure| failure.during(title).fix(format!("cargo test {}", arguments.join(" "))))?;
+    clock.line(&format!("{title}: tested"));
     Ok(())
 }
 

@@ -16,7 +16,7 @@ const FOLDER: &str = "target/fuzz";
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions=yes -Coverflow-checks=yes";
-/// Inputs of a target that are kept at most: the tests replay them all.
+/// Inputs of a target that are kept at most, besides those that are right: the tests replay them all.
 const MOST_KEPT: usize = 24;
 /// Most bytes of a kept input.
 const LARGEST_KEPT: u64 = 4096;
@@ -48,21 +48,24 @@ fn settings(arguments: &[String], targets: &[String]) -> Outcome<Settings> {
     let mut settings = Settings { only: Vec::new(), seconds: 600, keep: false };
     let mut rest = arguments.iter();
     while let Some(flag) = rest.next() {
-        match flag.as_str() {
-            "--keep" => settings.keep = true,
-            "--only" => settings.only.extend(rest.next().filter(|name| targets.contains(name)).cloned()),
-            "--seconds" => settings.seconds = rest.next().and_then(|n| n.parse().ok()).unwrap_or(0),
-            _ => settings.seconds = 0,
+        if flag == "--keep" {
+            settings.keep = true;
+            continue;
+        }
+        let value = rest.next();
+        let seconds = value.and_then(|n| n.parse::<u32>().ok()).filter(|seconds| *seconds > 0);
+        match (flag.as_str(), value.filter(|name| targets.contains(name)), seconds) {
+            ("--only", Some(target), _) => settings.only.push(target.clone()),
+            ("--seconds", _, Some(seconds)) => settings.seconds = seconds,
+            _ => {
+                return Err(Failure::new(format!(
+                    "fuzz takes --seconds N (600 a target), --keep and --only TARGET, TARGET one of {}",
+                    targets.join(", ")
+                )));
+            }
         }
     }
-    let named = arguments.iter().filter(|flag| *flag == "--only").count();
-    match settings.seconds > 0 && settings.only.len() == named {
-        true => Ok(settings),
-        false => Err(Failure::new(format!(
-            "fuzz takes --seconds N (600 a target), --keep and --only TARGET, TARGET one of {}",
-            targets.join(", ")
-        ))),
-    }
+    Ok(settings)
 }
 
 /// The targets that have seeds, which a test holds to be all.
@@ -142,17 +145,53 @@ fn keep_best(program: &Path, target: &str) -> Outcome {
     }
     files.retain(|(bytes, _)| *bytes <= LARGEST_KEPT);
     files.sort();
-    for (_, path) in files.iter().step_by(files.len().div_ceil(MOST_KEPT).max(1)) {
-        let name = path.file_name().unwrap_or_default();
-        fs::copy(path, Path::new(&seeds).join(name)).map_err(failed)?;
-    }
+    let chosen = files.iter().step_by(files.len().div_ceil(MOST_KEPT).max(1)).map(|(_, path)| path.as_path());
+    replace_found(Path::new(&seeds), chosen).map_err(failed)?;
     println!("fuzz: {target}: {} inputs of at most {LARGEST_KEPT} bytes reach what was reached", files.len());
     Ok(())
+}
+
+/// Puts these inputs in the place of those that were kept before. The seeds of other names, that are right or broke
+/// something once, stay.
+fn replace_found<'a>(seeds: &Path, chosen: impl Iterator<Item = &'a Path>) -> std::io::Result<()> {
+    for entry in fs::read_dir(seeds)? {
+        let entry = entry?;
+        if is_found(&entry.file_name().to_string_lossy()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    for path in chosen {
+        fs::copy(path, seeds.join(path.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+/// Returns whether libFuzzer named an input that it found so: the SHA-1 of its bytes.
+fn is_found(name: &str) -> bool {
+    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inputs_that_are_kept_take_the_place_of_those_kept_before() {
+        let folder = std::env::temp_dir().join(format!("dpr-kept-{}", std::process::id()));
+        let [seeds, best] = ["seeds", "best"].map(|name| folder.join(name));
+        let [before, found] = ["a", "b"].map(|digit| digit.repeat(40));
+        for path in [seeds.join(&before), seeds.join("made"), seeds.join("crash-1"), best.join(&found)] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "bytes").unwrap();
+        }
+        replace_found(&seeds, [best.join(&found).as_path()].into_iter()).unwrap();
+        let entries = fs::read_dir(&seeds).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, [found.as_str(), "crash-1", "made"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn settings_name_targets_and_seconds() {
@@ -162,7 +201,7 @@ mod tests {
         assert_eq!(of("").unwrap(), Settings { only: Vec::new(), seconds: 600, keep: false });
         let some = of("--only wal --seconds 9 --keep").unwrap();
         assert_eq!(some, Settings { only: vec!["wal".into()], seconds: 9, keep: true });
-        for wrong in ["--only other", "--seconds", "--seconds 0", "--fast", "--only"] {
+        for wrong in ["--only other", "--seconds", "--seconds 0", "--fast", "--fast --seconds 9", "--only"] {
             let said = of(wrong).unwrap_err().to_string();
             assert!(said.contains("graph, wal"), "{wrong}: {said}");
         }

@@ -262,7 +262,7 @@ impl<'a> Work<'a> {
     /// Joins training files, and holds some of their questions out; also writes a file of as many as each of `sizes`
     /// says.
     fn hold_out(&self, files: &[String], sizes: &[&str]) -> Outcome {
-        if Path::new(&self.path("all.json.gz")).exists() {
+        if held_out(sizes).iter().all(|name| Path::new(&self.path(name)).exists()) {
             return Ok(());
         }
         let files: Vec<String> = files.iter().map(|file| self.path(file)).collect();
@@ -309,12 +309,28 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Runs `dpr` unless what it writes, whole or not at all, is there.
+/// Runs `dpr` unless what it writes is there.
 fn once(out: &str, arguments: &[&str]) -> Outcome {
-    if Path::new(out).exists() {
+    if is_there(out, arguments) {
         return Ok(());
     }
     process::run(&mut command(dpr(), arguments))
+}
+
+/// Returns whether what `dpr` writes with these arguments is there. It writes a file or a model whole or not at all; an
+/// index has its folder from the beginning, and names its version in `current` at the end.
+fn is_there(out: &str, arguments: &[&str]) -> bool {
+    let out = Path::new(out);
+    match arguments.first() {
+        Some(&"index") => out.join("current").exists(),
+        _ => out.exists(),
+    }
+}
+
+/// Returns the names of the files that `hold_out.py` writes where it is asked for these sizes.
+fn held_out(sizes: &[&str]) -> Vec<String> {
+    let fixed = ["all", "some", "dev"].map(|name| format!("{name}.json.gz"));
+    fixed.into_iter().chain(sizes.iter().map(|size| format!("first-{size}.json.gz"))).collect()
 }
 
 /// Begins a training run, or goes on with it.
@@ -345,6 +361,27 @@ mod tests {
             let refused = parsed(line).unwrap_err().to_string();
             assert!(refused.contains("figure1 and figure1-ict, and of no other part"), "{line}: {refused}");
         }
+    }
+
+    #[test]
+    fn an_index_that_was_begun_is_built_again_and_one_that_is_whole_is_not() {
+        let folder = std::env::temp_dir().join(format!("dpr-begun-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(".lock"), "").unwrap();
+        let out = folder.to_str().unwrap();
+        let index = ["index", "--passages", "blocks.tsv", "--out", out];
+        assert!(!is_there(out, &index));
+        assert!(is_there(out, &["import", "--out", out]), "a model is written whole or not at all");
+        fs::write(folder.join("current"), "v-1").unwrap();
+        assert!(is_there(out, &index));
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(!is_there(out, &index));
+    }
+
+    #[test]
+    fn questions_are_held_out_again_where_a_size_is_asked_for_that_has_no_file() {
+        assert_eq!(held_out(&[]), ["all.json.gz", "some.json.gz", "dev.json.gz"]);
+        assert_eq!(held_out(&["250", "1000"])[3..], ["first-250.json.gz", "first-1000.json.gz"]);
     }
 
     /// Writes 12 articles of 3 blocks with 5 questions each, and holds 40 of them out; prints how many articles are on

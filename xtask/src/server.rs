@@ -3,19 +3,105 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
+use crate::jobs::Stop;
 use crate::json::json;
 use crate::paths::dpr;
 use crate::process::{command, memory_of};
 
-/// A running server; it ends with this value.
-pub(crate) struct Server {
+/// The process of a server; it ends with this value, and with the signal that ends this process.
+pub(crate) struct Process {
+    /// Its name in failures.
+    name: &'static str,
     child: Child,
+    stop: Arc<Stop>,
+}
+
+impl Process {
+    /// Starts it.
+    pub(crate) fn start(name: &'static str, command: &mut Command) -> Outcome<Self> {
+        let stop = Stop::of_server();
+        let child = stop.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()));
+        let child = child.map_err(|error| Failure::new(format!("{name}: {error}")))?;
+        Ok(Self { name, child, stop })
+    }
+
+    /// Waits until it listens, and returns the address that its first line names, in JSON.
+    pub(crate) fn listening(&mut self) -> Outcome<String> {
+        let mut line = String::new();
+        if let Some(out) = self.child.stdout.take() {
+            let read = BufReader::new(out).read_line(&mut line);
+            read.map_err(|error| Failure::new(format!("{}: {error}", self.name)))?;
+        }
+        let told: Value = serde_json::from_str(&line).unwrap_or_default();
+        let url = told["listening"].as_str().map(str::to_owned);
+        url.ok_or_else(|| Failure::new(format!("{}: it ended before it listened", self.name)))
+    }
+
+    /// Returns its standard error, once, where that was asked for.
+    pub(crate) fn errors(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
+    }
+
+    /// Returns the number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns how it ended, `None` while it runs.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().ok().flatten();
+        if status.is_some() {
+            self.stop.ended(self.child.id());
+        }
+        status
+    }
+
+    /// Waits until it ends by itself, at most this long.
+    pub(crate) fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
+        let begin = Instant::now();
+        while begin.elapsed() < within {
+            if let Some(status) = self.status() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        None
+    }
+
+    /// Asks it to end, as an operator does, and ends it if it is still there after this time. Returns `false` for a
+    /// process that was still there.
+    pub(crate) fn end(&mut self, within: Duration) -> bool {
+        self.stop.pull();
+        let is_ended = self.ended(within).is_some();
+        if !is_ended {
+            self.kill();
+        }
+        is_ended
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.stop.ended(self.child.id());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A running `dpr serve`; it ends with this value.
+pub(crate) struct Server {
+    process: Process,
     /// `http://` and the address.
     pub(crate) url: String,
 }
@@ -48,17 +134,10 @@ impl Server {
         environment: &[(&str, &str)],
     ) -> Outcome<Self> {
         let fixed = ["serve", "--listen", "127.0.0.1:0", "--json"];
-        let failed = |what: String| Failure::new(format!("dpr serve: {what}"));
         let mut command = command(program, &[&fixed, arguments].concat());
-        command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped());
-        let child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let mut server = Self { child, url: String::new() };
-        let mut line = String::new();
-        if let Some(out) = server.child.stdout.take() {
-            BufReader::new(out).read_line(&mut line).map_err(|error| failed(error.to_string()))?;
-        }
-        server.url = json(&line, "dpr serve")?["listening"].as_str().unwrap_or_default().to_owned();
-        Ok(server)
+        let mut process = Process::start("dpr serve", command.envs(environment.iter().copied()))?;
+        let url = process.listening().map_err(|failure| failure.fix("read what it said above"))?;
+        Ok(Self { process, url })
     }
 
     /// Returns the address it listens on.
@@ -69,18 +148,18 @@ impl Server {
 
     /// Returns the number of its process.
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Bytes in memory that are its own: those of mapped files come and go as the system likes.
     pub(crate) fn memory(&self) -> f64 {
-        memory_of(&self.child.id().to_string(), "RssAnon")
+        memory_of(&self.id().to_string(), "RssAnon")
     }
 
     /// Returns the most bytes in memory that it has while `work` runs, mapped files among them, beyond those it had
     /// before.
     pub(crate) fn growth<T>(&self, work: impl FnOnce() -> T) -> (f64, T) {
-        let process = self.child.id().to_string();
+        let process = self.id().to_string();
         // The kernel's peak begins anew.
         let _ = std::fs::write(format!("/proc/{process}/clear_refs"), "5");
         let before = memory_of(&process, "VmHWM");
@@ -146,35 +225,78 @@ impl Server {
 
     /// Returns the status that `/healthz` answers with within five seconds, 0 without an answer.
     pub(crate) fn health(&self) -> u16 {
-        let ask = || -> Option<u16> {
-            let mut socket = self.connect().ok()?;
-            socket.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-            let host = self.url.trim_start_matches("http://");
-            let request = format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-            socket.write_all(request.as_bytes()).ok()?;
-            let mut head = [0; 12];
-            socket.read_exact(&mut head).ok()?;
-            std::str::from_utf8(head.get(9..)?).ok()?.parse().ok()
-        };
-        ask().unwrap_or(0)
+        status_of(&self.url, "/healthz")
     }
 
     /// Waits until it ends by itself, at most this long.
     pub(crate) fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
-        let begin = Instant::now();
-        while begin.elapsed() < within {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Some(status);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        None
+        self.process.ended(within)
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// Returns the status with which the server at `url` answers a path within five seconds, 0 without an answer.
+pub(crate) fn status_of(url: &str, path: &str) -> u16 {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let ask = || -> Option<u16> {
+        let host = url.trim_start_matches("http://");
+        let mut socket = TcpStream::connect_timeout(&host.parse().ok()?, PATIENCE).ok()?;
+        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut head = [0; 12];
+        socket.read_exact(&mut head).ok()?;
+        std::str::from_utf8(head.get(9..)?).ok()?.parse().ok()
+    };
+    ask().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Starts a shell script in the place of a server.
+    fn script(text: &str) -> Process {
+        Process::start("a script", &mut command("sh", &["-c", text])).unwrap()
+    }
+
+    #[test]
+    fn the_address_is_that_of_the_first_line_and_a_server_that_is_asked_to_end_does() {
+        let mut server = script("echo '{\"listening\":\"http://127.0.0.1:1\"}'; exec sleep 60");
+        assert_eq!(server.listening().unwrap(), "http://127.0.0.1:1");
+        assert!(server.status().is_none());
+        let begin = Instant::now();
+        assert!(server.end(Duration::from_secs(30)));
+        assert!(server.status().is_some_and(|status| !status.success()));
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_server_that_does_not_end_when_it_is_asked_to_is_killed_and_told() {
+        let mut server = script("trap '' TERM; echo '{\"listening\":\"http://127.0.0.1:1\"}'; exec sleep 60");
+        server.listening().unwrap();
+        assert!(!server.end(Duration::from_millis(200)));
+        assert!(server.status().is_some_and(|status| !status.success()));
+    }
+
+    #[test]
+    fn a_server_that_ends_before_it_listens_is_named() {
+        let failure = script("exit 3").listening().unwrap_err().to_string();
+        assert!(failure.contains("a script: it ended before it listened"), "{failure}");
+    }
+
+    #[test]
+    fn the_status_of_a_path_is_that_of_the_answer_and_0_where_nobody_listens() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answering = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let asked = socket.read(&mut [0; 1024]).unwrap();
+            socket.write_all(b"HTTP/1.1 503 Service Unavailable\r\n\r\n").unwrap();
+            asked
+        });
+        assert_eq!(status_of(&url, "/readyz"), 503);
+        assert!(answering.join().unwrap() > 0);
+        assert_eq!(status_of(&url, "/readyz"), 0);
+        assert_eq!(status_of("no address", "/readyz"), 0);
     }
 }

@@ -66,12 +66,12 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     let exact = LoadedIndex::open(dir.path())?.exact()?;
     let started = Instant::now();
     let truth = queries.iter().map(|query| exact.search(query, K)).collect::<Result<Vec<_>, _>>()?;
-    let single = QUESTIONS as f64 / started.elapsed().as_secs_f64();
+    let single = queries.len() as f64 / started.elapsed().as_secs_f64();
     let started = Instant::now();
     for queries in queries.chunks(BATCH) {
         exact.search_batch(queries, K)?;
     }
-    let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
+    let batch = queries.len() as f64 / started.elapsed().as_secs_f64();
     let [int8, f16, binary] = [Storage::Int8, Storage::F16, Storage::Binary]
         .map(|storage| stored(set, queries, &truth, folder, storage));
     let graphs =
@@ -112,7 +112,7 @@ fn graph(
                 found = ask(index.index.as_ref(), queries, k)?;
                 seconds = seconds.min(started.elapsed().as_secs_f64());
             }
-            settings.push(json!([ef, QUESTIONS as f64 / seconds, recall(&found, truth, k)]));
+            settings.push(json!([ef, queries.len() as f64 / seconds, recall(&found, truth, k)]));
         }
         efforts.insert(k.to_string(), settings.into());
     }
@@ -144,8 +144,8 @@ fn stored(
     }
     let batch_seconds = started.elapsed().as_secs_f64();
     Ok(json!({
-        "single": QUESTIONS as f64 / seconds, "recall": recall(&found, truth, K),
-        "batch": QUESTIONS as f64 / batch_seconds, "batch_recall": recall(&batches, truth, K),
+        "single": queries.len() as f64 / seconds, "recall": recall(&found, truth, K),
+        "batch": queries.len() as f64 / batch_seconds, "batch_recall": recall(&batches, truth, K),
     }))
 }
 
@@ -163,7 +163,7 @@ fn filtered(index: &LoadedIndex, queries: &[Embedding]) -> Result<Value, Failed>
     let started = Instant::now();
     let found = search(index.index.as_ref())?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, &truth, K) }))
+    Ok(json!({ "single": queries.len() as f64 / seconds, "recall": recall(&found, &truth, K) }))
 }
 
 fn ask(index: &dyn VectorIndex, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, Failed> {

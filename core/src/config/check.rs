@@ -113,7 +113,7 @@ pub(super) fn architecture(root: &Value) -> Result<(), ConfigError> {
 /// Refuses attention or positions of another kind than the families': they would give wrong vectors without an error.
 pub(super) fn attention(root: &Value) -> Result<(), ConfigError> {
     let value = |field, got: String, expected: &str| {
-        Err(ConfigError::Value { field, got, expected: format!("{expected}: take another model") })
+        Err(ConfigError::Value { field, got, expected: expected.into() })
     };
     match root.get("position_embedding_type").and_then(Value::as_str) {
         None | Some("absolute") => {}

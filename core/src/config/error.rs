@@ -74,7 +74,9 @@ pub enum ConfigError {
     #[error("config.json: {0}")]
     Form(#[from] FormError),
     /// A field's value is outside what an encoder can have.
-    #[error("config.json: {field} is {got}, {expected}")]
+    #[error(
+        "config.json: {field} is {got}, {expected}; take the config.json that belongs to the weights, or another model"
+    )]
     Value {
         /// Name of the field.
         field: &'static str,

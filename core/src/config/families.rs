@@ -170,7 +170,7 @@ pub(super) fn check(family: Family, root: &Value) -> Result<(), ConfigError> {
 
 fn refuse(root: &Value, field: &'static str, expected: &str) -> Result<(), ConfigError> {
     let got = root.get(field).unwrap_or(&Value::Null).to_string();
-    Err(ConfigError::Value { field, got, expected: format!("{expected}: take another model") })
+    Err(ConfigError::Value { field, got, expected: expected.into() })
 }
 
 /// The encoders compute the exact GELU, and NomicBERT's SiLU; a model trained with another activation would give wrong

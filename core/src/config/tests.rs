@@ -107,7 +107,10 @@ fn each_bad_config_names_its_field() {
         ("{".into(), "JSON object"),
     ];
     for (text, expected) in cases {
-        let message = EncoderConfig::from_json(text.as_bytes()).unwrap_err().to_string();
+        let error = EncoderConfig::from_json(text.as_bytes()).unwrap_err();
+        let message = error.to_string();
         assert!(message.contains(expected), "{message:?} does not say {expected:?}");
+        let fix = "take the config.json that belongs to the weights, or another model";
+        assert_eq!(message.ends_with(fix), matches!(error, ConfigError::Value { .. }), "{message}");
     }
 }

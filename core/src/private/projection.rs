@@ -76,10 +76,11 @@ pub enum ProjectionError {
     /// A NaN or an infinity.
     #[error("the projection holds a number that is not finite")]
     NotFinite,
-    /// Rows that are longer or shorter than 1, or not at right angles: noise would be less than it says.
+    /// Rows that are longer or shorter than 1, or not at right angles: inner products would not be kept by
+    /// [`lift`](Projection::lift) and codes.
     #[error(
-        "rows {first} and {second} of the projection have the inner product {got}, not {expected}: do not use it, a \
-         question would be sent with less noise than was chosen"
+        "rows {first} and {second} of the projection have the inner product {got}, not {expected}: do not use it, \
+         passages would be ranked by other scores"
     )]
     NotOrthonormal {
         /// A row.
@@ -296,7 +297,7 @@ mod tests {
         assert!(matches!(with(8, &[0]), Length { .. }));
         assert_eq!(with(16, &f32::NAN.to_le_bytes()), NotFinite);
         assert_eq!(with(16 + 48, &f16::INFINITY.to_le_bytes()), NotFinite);
-        // Longer rows would make the question louder than the noise.
+        // Longer rows would give other scores than the vectors do.
         let twice: Vec<f32> = orthonormal(5, 12, 3).iter().map(|value| value * 2.0).collect();
         assert!(matches!(
             Projection::new(vec![0.0; 12], &twice),

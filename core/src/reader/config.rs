@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::config::{ConfigError, EncoderConfig, Family, Pooling};
-use crate::form::{TextForm, TitleJoin};
+use crate::form::{FormError, TextForm, TitleJoin};
 use crate::head::{Activation, DenseLayer, HeadStep};
 use crate::names;
 use crate::pair::classes;
@@ -149,14 +149,10 @@ impl ReaderConfig {
     /// Returns the same with another title join.
     ///
     /// # Errors
-    /// [`ConfigError::Value`] for a `DPRReader`, whose input the paper defines.
+    /// [`FormError::Fixed`] for a `DPRReader`, whose input the paper defines.
     pub fn with_title_join(mut self, join: TitleJoin) -> Result<Self, ConfigError> {
         if self.class.layout == Layout::Paper && !join.is_separator() {
-            return Err(ConfigError::Value {
-                field: "the title join",
-                got: format!("{:?}", String::from(join)),
-                expected: "and a DPRReader takes \"separator\" alone: leave it out".into(),
-            });
+            return Err(FormError::Fixed(join.into()).into());
         }
         self.encoder.form.join = join;
         Ok(self)

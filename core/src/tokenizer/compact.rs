@@ -10,6 +10,7 @@ use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::{AddedToken, Tokenizer};
 
+use super::MOST_OF_WORD;
 use super::template::{Template, Types};
 use bytes::Bytes;
 pub(super) use write::write;
@@ -65,6 +66,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Compact, String> {
     let settings = bits(bytes.u8()?, "settings")?;
     let prefix = bytes.text()?.to_owned();
     let max_chars = bytes.u32()? as usize;
+    if max_chars > MOST_OF_WORD {
+        return Err("its words may have more than 1,000 characters".into());
+    }
     let unknown = bytes.u32()?;
     let (count, length) = (bytes.u32()? as usize, bytes.u32()? as usize);
     let template = template(&mut bytes)?;

@@ -172,6 +172,7 @@ mod tests {
     #[test]
     fn a_wrong_field_is_named() {
         let words = json!({"a": 0, "b": 1, "ab": 2});
+        let longer = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
         let cases = [
             ("version", json!("2.0"), "its version is not \"1.0\""),
             ("model", Value::Null, "it lacks model.type"),
@@ -201,6 +202,38 @@ mod tests {
             ),
             ("model", json!({"type": "Unigram", "vocab": [["a", 0.0], ["b"]]}), "entry 1 of its vocabulary"),
             ("model", json!({"type": "Unigram", "vocab": [["a".repeat(1025), 0.0]]}), "at most 1024 bytes"),
+            (
+                "model",
+                json!({"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##",
+                    "max_input_chars_per_word": 1001, "vocab": words}),
+                "its model.max_input_chars_per_word is not at most 1,000",
+            ),
+            (
+                "normalizer",
+                json!({"type": "Sequence", "normalizers": vec![longer(json!({"String": "a"}), "aaaaaaaaaa"); 3]}),
+                "its normalizer.normalizers[2] is not one that leaves a text within 256 times its length",
+            ),
+            (
+                "normalizer",
+                json!({"type": "Sequence", "normalizers": vec![longer(json!({"String": "aa"}), "aaa"); 9]}),
+                "within 256 times",
+            ),
+            // What matches nothing is put between all characters.
+            (
+                "normalizer",
+                json!({"type": "Sequence", "normalizers": vec![longer(json!({"Regex": "x*"}), "x"); 9]}),
+                "within 256 times",
+            ),
+            (
+                "normalizer",
+                json!({"type": "Sequence", "normalizers": vec![longer(json!({"String": ""}), "x"); 9]}),
+                "within 256 times",
+            ),
+            (
+                "normalizer",
+                json!({"type": "Sequence", "normalizers": vec![json!({"type": "ByteLevel"}); 9]}),
+                "within 256",
+            ),
             ("normalizer", json!({"lowercase": true}), "it lacks normalizer.type"),
             (
                 "normalizer",

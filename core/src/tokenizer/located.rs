@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{TextTokenizer, TokenizerError};
+use super::{TextTokenizer, TokenizerError, longest_first};
 use crate::form::PassageForm;
 use crate::tokenizer::template::Template;
 
@@ -126,7 +126,8 @@ fn ends_word(c: char) -> bool {
 
 impl TextTokenizer {
     /// Returns the input of a reader, at most [`TextTokenizer::max_tokens`] tokens: of a longer one the passage's text
-    /// is cut, and where the title alone leaves no room for a text, the title.
+    /// is cut. A title is cut in [`Layout::Pair`] where it has more than half of the room that the question leaves, and
+    /// in [`Layout::Paper`] where it has more than all of it.
     ///
     /// # Errors
     /// [`LocateError`] for a question without tokens, or one that leaves no room for a passage.
@@ -148,6 +149,7 @@ impl TextTokenizer {
             return Err(LocateError::Question { tokens: fixed });
         }
         let room = self.max_tokens - fixed;
+        let mut behind_title: &[u32] = &[];
         let Located { mut before, mut ids, tokens, mut after } = match layout {
             Layout::Paper => Located { before: self.ids(title)?, ..self.tokens_of(text, 0..text.len())? },
             Layout::Pair => match self.form.passage(title, text) {
@@ -156,12 +158,17 @@ impl TextTokenizer {
                     self.tokens_of(&one, from..from + text.len())?
                 }
                 PassageForm::Two(title, text) => {
-                    let mut before = self.ids(&title)?;
-                    before.extend(separators);
-                    Located { before, ..self.tokens_of(text, 0..text.len())? }
+                    behind_title = separators;
+                    Located { before: self.ids(&title)?, ..self.tokens_of(text, 0..text.len())? }
                 }
             },
         };
+        // The tokenizer of transformers' `DPRReader` cuts the end alone.
+        if layout == Layout::Pair {
+            let of_both = room.saturating_sub(behind_title.len());
+            before.truncate(longest_first(before.len(), ids.len() + after.len(), of_both).0);
+            before.extend(behind_title);
+        }
         before.truncate(room);
         after.truncate(room - before.len());
         let kept = ids.len().min(room - before.len() - after.len());

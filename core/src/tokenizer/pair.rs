@@ -88,7 +88,7 @@ impl TextTokenizer {
 
 /// Returns how many tokens of two texts are kept where both together have `room`, as `longest_first` of Python's
 /// tokenizers decides it.
-fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize) {
+pub(super) fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize) {
     if first + second <= room {
         return (first, second);
     }

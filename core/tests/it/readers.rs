@@ -309,6 +309,44 @@ fn a_title_is_read_and_never_part_of_an_answer() {
 }
 
 #[test]
+fn a_title_longer_than_the_input_leaves_room_for_the_text() {
+    let text = "The Rhine rises in the Alps and flows north.";
+    let title = "Ships and castles ".repeat(40);
+    for join in ["separator", "space", "{title}: {text} (end)"] {
+        let reader = Files::new("bert").joined(join.parse().unwrap()).load(DeviceChoice::Cpu).unwrap();
+        let input = reader.input("where", &title, text).unwrap();
+        let alone = reader.input("where", "", text).unwrap();
+        let (long, short) = (&input.ids()[input.passage()], &alone.ids()[alone.passage()]);
+        assert_eq!(input.ids().len(), reader.max_tokens(), "{join}");
+        assert!(long.len() >= 10 && short.starts_with(long), "{join}: {long:?}");
+        if join == "separator" {
+            let separator = input.ids().last();
+            assert_eq!(input.ids().get(input.passage().start - 1), separator, "between title and text");
+        }
+    }
+}
+
+#[test]
+fn the_input_of_a_dpr_reader_loses_its_end_alone() {
+    let (text, castles) = ("The Rhine rises in the Alps. ".repeat(9), |count| "castles ".repeat(count));
+    let reader = Files::new("dpr").load(DeviceChoice::Cpu).unwrap();
+    let input = |title: &str, text: &str| reader.input("where", title, text).unwrap();
+    let short = input("castles", "");
+    let (least, each) = (short.ids().len(), input("castles castles", "").ids().len() - short.ids().len());
+    let most = 1 + (reader.max_tokens() - least) / each;
+    // A title that leaves one word's tokens to the text, and one that leaves none.
+    let title = castles(most - 1);
+    let (alone, both) = (input(&title, ""), input(&title, &text));
+    assert_eq!(both.ids().len(), reader.max_tokens());
+    assert_eq!(both.passage(), alone.ids().len()..reader.max_tokens());
+    assert!(both.passage().len() >= each && both.ids().starts_with(alone.ids()));
+    let title = castles(most + 1);
+    assert!(input(&title, &text).passage().is_empty());
+    assert_eq!(input(&title, &text).ids(), input(&title, "").ids());
+    assert_eq!(reader.read("where", &[(&title, &text)], 9, OPTIONS).unwrap(), []);
+}
+
+#[test]
 fn what_does_not_fit_is_refused_by_name() {
     let refused = |files: Files| files.load(DeviceChoice::Cpu).map(drop).unwrap_err();
     for gone in ["qa_outputs.weight", "qa_outputs.bias", "qa_classifier.weight"] {

@@ -2,7 +2,7 @@
 
 use crate::golden;
 
-use dpr_core::{EncoderConfig, ReaderConfig, TextTokenizer, TokenizerError};
+use dpr_core::{EncoderConfig, ReaderConfig, TextTokenizer, TitleJoin, TokenizerError};
 use golden::unpacked;
 use serde_json::Value;
 
@@ -120,6 +120,31 @@ fn special_tokens_that_leave_no_room_for_a_text_are_refused() {
 }
 
 #[test]
+fn a_title_longer_than_the_limit_leaves_room_for_the_text() {
+    let fixture = golden::root().join("tests/fixtures/readers/roberta");
+    let [config, json] =
+        ["config.json", "tokenizer.json"].map(|name| std::fs::read(fixture.join(name)).unwrap());
+    let config = ReaderConfig::from_json(&config).unwrap().with_max_tokens(24);
+    let config = config.with_title_join(TitleJoin::Separator).unwrap();
+    let tokenizer = TextTokenizer::from_json(&json, config.encoder()).unwrap();
+    // Twenty tokens of texts, without the four special ones.
+    let (long, texts) = ("Ships and castles ".repeat(20), ["Cats sleep.".repeat(9), "Dogs bark.".repeat(9)]);
+    let [cats, dogs] = texts.each_ref().map(|text| tokenizer.passage(&long, text).unwrap());
+    assert_eq!((cats.len(), dogs.len(), &cats[..11]), (24, 24, &dogs[..11]));
+    let whole = texts.each_ref().map(|text| tokenizer.passage("", text).unwrap());
+    for (ids, whole) in [(&cats, &whole[0]), (&dogs, &whole[1])] {
+        assert_eq!(ids[13..23], whole[1..11], "half of the tokens are the text's");
+    }
+    assert_ne!(cats, dogs);
+    // A title that fits keeps all of its tokens, and the text loses its end.
+    let (title, text) = (tokenizer.passage("", "Cats").unwrap(), &whole[1]);
+    let ids = tokenizer.passage("Cats", &texts[1]).unwrap();
+    let own = title.len() - 2;
+    assert_eq!(ids[..=own], title[..=own]);
+    assert_eq!(ids[own + 3..23], text[1..21 - own]);
+}
+
+#[test]
 fn files_that_the_library_would_panic_on_are_errors() {
     let fixture = golden::root().join("tests/fixtures/dpr-tiny/question");
     let config = EncoderConfig::from_json(&std::fs::read(fixture.join("config.json")).unwrap()).unwrap();
@@ -149,6 +174,17 @@ fn files_that_the_library_would_panic_on_are_errors() {
     value["model"] =
         serde_json::json!({"type": "Unigram", "unk_id": 0, "vocab": [["a".repeat(1 << 20), 0.0]]});
     refused(&value.to_string());
+}
+
+#[test]
+fn the_largest_id_that_a_file_can_have_is_refused_as_any_that_has_no_row() {
+    let fixture = golden::root().join("tests/fixtures/dpr-tiny/question");
+    let config = EncoderConfig::from_json(&std::fs::read(fixture.join("config.json")).unwrap()).unwrap();
+    let mut json: Value =
+        serde_json::from_slice(&std::fs::read(fixture.join("tokenizer.json")).unwrap()).unwrap();
+    json["model"]["vocab"]["extra"] = u32::MAX.into();
+    let error = TextTokenizer::from_json(json.to_string().as_bytes(), &config).map(drop).unwrap_err();
+    assert!(matches!(error, TokenizerError::Vocabulary { .. }), "{error}");
 }
 
 #[test]

@@ -11,8 +11,10 @@ use super::{Answers, DataError, Metadata, Passage, Question, question};
 
 #[derive(Deserialize)]
 struct Document {
-    #[serde(rename = "_id", alias = "docid")]
+    #[serde(rename = "_id")]
     id: Option<Id>,
+    /// Tevatron's name of the id; where the line has `_id` too, that is the id.
+    docid: Option<Id>,
     /// The id of a `passages.jsonl`; other files may use the name for something else.
     #[serde(rename = "id")]
     own_id: Option<serde_json::Value>,
@@ -50,9 +52,9 @@ impl Reader {
     /// a text.
     pub(super) fn next(&mut self) -> Result<Option<Passage>, DataError> {
         let Some((number, document)) = self.lines.next_object()? else { return Ok(None) };
-        let Document { id, own_id, title, text, metadata } = document;
+        let Document { id, docid, own_id, title, text, metadata } = document;
         let own_id = || own_id.and_then(|id| serde_json::from_value(id).ok());
-        let id = id.or_else(own_id).unwrap_or(Id(String::new()));
+        let id = id.or(docid).or_else(own_id).unwrap_or(Id(String::new()));
         let is_empty = text.trim().is_empty() && title.trim().is_empty();
         let id = check(&self.lines, &mut self.ids, number, id, is_empty)?;
         check_id(&id, number, self.lines.path())?;

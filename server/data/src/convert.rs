@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::Meaning;
 use super::input::{Format, Input};
+use super::lines::Ids;
 use super::output::{Output, check_not_input, write_whole};
 use super::{
     Answers, CorpusLayout, DataError, FileFormat, Passage, QrelsLayout, Question, QuestionLayout,
@@ -217,9 +218,15 @@ impl Job<'_> {
 
     fn passages(&self, layout: CorpusLayout) -> Result<usize, ConvertError> {
         let passages = read_passages::stream(self.open()?)?;
+        let mut ids = Ids::default();
         write_corpus(self.to, layout, |out| {
-            for passage in passages {
-                out.write(&self.fit_passage(passage?, layout)?)?;
+            for (at, passage) in passages.enumerate() {
+                let passage = self.fit_passage(passage?, layout)?;
+                // Two ids may differ in nothing but the white space that is lost.
+                if layout == CorpusLayout::Tsv && self.options.lossy {
+                    ids.insert(&passage.id, at + 1, self.from, |number| format!("passage {number}"))?;
+                }
+                out.write(&passage)?;
             }
             Ok(())
         })
@@ -245,6 +252,7 @@ impl Job<'_> {
                 }
                 one_line(&mut passage.text);
                 one_line(&mut passage.title);
+                passage.id = passage.id.trim().to_owned();
             }
             CorpusLayout::Tevatron => {
                 self.lose(!passage.title.is_empty(), "titles (they are joined to the texts)", item)?;

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed as _, Error, Unexpected, Visitor};
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use super::{Metadata, ValueSeed};
 
@@ -91,19 +92,38 @@ where
 }
 
 /// For `deserialize_with`: the metadata of a document, as corpora of others have it. What metadata cannot hold, `null`,
-/// arrays and objects, is left out; names and values beyond the limits are refused. A missing field needs `default`
-/// beside it.
+/// arrays and objects, is left out; names and values beyond the limits are refused, and a name that is there twice. A
+/// missing field needs `default` beside it.
 pub(super) fn flat_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
-    let fields = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
-    let mut metadata = Metadata::default();
-    for (name, value) in fields.unwrap_or_default() {
-        if !(value.is_null() || value.is_array() || value.is_object()) {
-            let place = format!("the metadata field `{name}`");
-            let value = ValueSeed::new(&place).deserialize(value).map_err(D::Error::custom)?;
-            metadata.insert(name, value).map_err(D::Error::custom)?;
+    struct Read;
+
+    impl<'de> Visitor<'de> for Read {
+        type Value = Metadata;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map of metadata")
+        }
+
+        fn visit_unit<E>(self) -> Result<Metadata, E> {
+            Ok(Metadata::default())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata, A::Error> {
+            let mut metadata = Metadata::default();
+            while let Some((name, json)) = map.next_entry::<String, Box<RawValue>>()? {
+                // `null`, an array or an object.
+                if json.get().starts_with(['n', '[', '{']) {
+                    continue;
+                }
+                let place = format!("the metadata field `{name}`");
+                let value = ValueSeed::new(&place).read(json.get()).map_err(A::Error::custom)?;
+                metadata.insert(name, value).map_err(A::Error::custom)?;
+            }
+            Ok(metadata)
         }
     }
-    Ok(metadata)
+
+    deserializer.deserialize_any(Read)
 }
 
 /// Returns serde_json's message without the place, which is relative to the text it was given.
@@ -122,13 +142,16 @@ mod tests {
         let json = r#"{"url":"u","year":2020,"ok":true,"authors":["a"],"of":{"a":1},"doi":null}"#;
         let expected = serde_json::from_str(r#"{"url":"u","year":2020,"ok":true}"#).unwrap();
         assert_eq!(read(json).unwrap(), expected);
-        for empty in ["null", "{}", r#"{"a":[]}"#] {
+        for empty in ["null", "{}", r#"{"a":[]}"#, r#"{"a":{"b":1},"a":null}"#] {
             assert_eq!(read(empty).unwrap(), Metadata::default());
         }
         for (bad, says) in [
             ("7", "a map"),
             (r#"{"":1}"#, "0 bytes"),
             (r#"{"n":9007199254740993}"#, "the metadata field `n` is a whole number beyond 2^53"),
+            (r#"{"n":123456789012345678901}"#, "the metadata field `n` is a whole number beyond 2^53"),
+            (r#"{"n":-123456789012345678902}"#, "the metadata field `n` is a whole number beyond 2^53"),
+            (r#"{"lang":"en","lang":"de"}"#, "the metadata field `lang` is given twice"),
         ] {
             let error = read(bad).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");

@@ -22,7 +22,7 @@ pub enum FileFormat {
     Squad,
     /// Questions: `question<TAB>['answer', ...]`.
     QaTsv,
-    /// Questions: BEIR `queries.jsonl`.
+    /// Questions: BEIR `queries.jsonl`, also under Tevatron's names.
     BeirQueries,
     /// Questions: CuratedTREC, with patterns. Read only.
     CuratedTrec,
@@ -188,6 +188,9 @@ fn object(first: &str, start: &str) -> Option<FileFormat> {
     ];
     if let Some((_, format)) = known.into_iter().find(|(key, _)| has(first, key)) {
         return Some(format);
+    }
+    if has(first, "query_id") && ["query", "query_text"].iter().any(|key| has(first, key)) {
+        return Some(FileFormat::BeirQueries);
     }
     match has(first, "_id") {
         true if has(first, "title") => Some(FileFormat::BeirCorpus),

@@ -18,6 +18,9 @@ pub(super) const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 /// Largest size of a JSON document that is parsed as a whole, decompressed: a corpus in SQuAD's format.
 pub(super) const MAX_JSON_BYTES: u64 = 1 << 30;
 
+/// Bytes of the beginning of a file that are looked at to tell what it is.
+const LOOK_AHEAD: usize = 256 << 10;
+
 /// The basic format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -48,22 +51,25 @@ impl Input {
     pub(super) fn open_counted(path: &Path, read: &Arc<AtomicU64>) -> Result<Self, DataError> {
         let plain_error = |source| DataError::Io { path: path.to_path_buf(), source };
         let file = fs::File::open(path).map_err(plain_error)?.into_parts().0;
-        let mut raw = BufReader::with_capacity(1 << 18, Counted { inner: file, read: Arc::clone(read) });
+        Self::of(path, Counted { inner: file, read: Arc::clone(read) })
+    }
+
+    /// Returns the input that `file`, which is at `path`, is read from.
+    fn of(path: &Path, file: impl Read + Send + 'static) -> Result<Self, DataError> {
+        let plain_error = |source| DataError::Io { path: path.to_path_buf(), source };
+        let mut raw = Ahead::of(file);
         let is_gzip = raw.fill_buf().map_err(plain_error)?.starts_with(&[0x1f, 0x8b]);
-        let reader: Box<dyn BufRead + Send> = if is_gzip {
-            Box::new(BufReader::with_capacity(1 << 18, MultiGzDecoder::new(raw)))
-        } else {
-            Box::new(raw)
-        };
+        let reader: Box<dyn BufRead + Send> =
+            if is_gzip { Box::new(Ahead::of(MultiGzDecoder::new(raw))) } else { Box::new(raw) };
         let mut input = Self { path: path.to_path_buf(), reader, format: Format::Plain, is_gzip };
+        let start = input.peek()?;
         // The byte order marks of UTF-16, which no UTF-8 text begins with.
-        if [&b"\xff\xfe"[..], b"\xfe\xff"]
-            .iter()
-            .any(|mark| input.peek().is_ok_and(|start| start.starts_with(mark)))
-        {
+        let is_utf16 = start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff");
+        let has_mark = start.starts_with(b"\xef\xbb\xbf");
+        if is_utf16 {
             return Err(DataError::Utf8 { path: input.path, line: 1 });
         }
-        if input.peek()?.starts_with(b"\xef\xbb\xbf") {
+        if has_mark {
             input.reader.consume(3);
         }
         input.format = match by_name(path) {
@@ -112,6 +118,52 @@ impl Input {
                 line: 1 + valid.iter().filter(|b| **b == b'\n').count(),
             }
         })
+    }
+}
+
+/// A reader whose beginning was read when it was made, however little of it each read gave, as those of a pipe may.
+struct Ahead<R> {
+    start: Vec<u8>,
+    /// Bytes of `start` that were consumed.
+    at: usize,
+    /// What ended the beginning, told behind it.
+    error: Option<io::Error>,
+    rest: BufReader<R>,
+}
+
+impl<R: Read> Ahead<R> {
+    fn of(reader: R) -> Self {
+        let (mut start, mut rest) = (Vec::new(), BufReader::with_capacity(LOOK_AHEAD, reader));
+        let error = rest.by_ref().take(LOOK_AHEAD as u64).read_to_end(&mut start).err();
+        Self { start, at: 0, error, rest }
+    }
+}
+
+impl<R: Read> Read for Ahead<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: Read> BufRead for Ahead<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at < self.start.len() {
+            return Ok(&self.start[self.at..]);
+        }
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.rest.fill_buf(),
+        }
+    }
+
+    fn consume(&mut self, count: usize) {
+        if self.at < self.start.len() {
+            self.at += count;
+        } else {
+            self.rest.consume(count);
+        }
     }
 }
 
@@ -180,6 +232,53 @@ mod tests {
         assert_eq!(by_content(b"[{\"qId\": \"1\"}]"), Format::Json);
         assert_eq!(by_content(b"[\n  {\"qId\": \"1\"}]"), Format::Json);
         assert_eq!(by_content(b"who won?\n"), Format::Plain);
+    }
+
+    /// A pipe whose writer gives one byte at a time.
+    struct Drops(io::Cursor<Vec<u8>>);
+
+    impl Read for Drops {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = buffer.len().min(1);
+            self.0.read(&mut buffer[..count])
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_pipe_is_read_however_little_each_read_gives() {
+        let read = |bytes: &[u8]| {
+            let mut input = Input::of("pipe".as_ref(), Drops(io::Cursor::new(bytes.to_vec()))).unwrap();
+            (input.format, input.read_text(100).unwrap())
+        };
+        let line = "{\"_id\": \"1\", \"text\": \"a\"}\n";
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut gzip, line.as_bytes()).unwrap();
+        for bytes in [line.as_bytes().to_vec(), format!("\u{feff}{line}").into(), gzip.finish().unwrap()] {
+            assert_eq!(read(&bytes), (Format::JsonLines, line.to_owned()));
+        }
+        assert_eq!(read(b"[\n{\"qId\": 1}]").0, Format::Json);
+        let utf16 = Input::of("pipe".as_ref(), Drops(io::Cursor::new(b"\xff\xfea\0".to_vec())));
+        assert!(matches!(utf16.map(drop), Err(DataError::Utf8 { line: 1, .. })));
+    }
+
+    #[test]
+    fn an_error_behind_the_beginning_is_told_once_the_beginning_is_read() {
+        struct Broken(usize);
+
+        impl Read for Broken {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.0 += 1;
+                match self.0 {
+                    1 => io::Cursor::new(b"one\n").read(buffer),
+                    2 => Err(io::ErrorKind::TimedOut.into()),
+                    _ => Ok(0),
+                }
+            }
+        }
+
+        let mut input = Input::of("pipe".as_ref(), Broken(0)).unwrap();
+        assert_eq!(input.peek().unwrap(), b"one\n");
+        assert!(matches!(input.read_text(100), Err(DataError::Io { .. })));
     }
 
     #[test]

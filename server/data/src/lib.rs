@@ -7,7 +7,7 @@
 //! | [`read_training`] | [`write_training`] | DPR training json |
 //! | [`read_tevatron`], [`read_tevatron_ids`] | | Tevatron training lines |
 //! | [`read_qrels`] | [`write_qrels`] | TREC and BEIR judgements |
-//! | [`read_run`] | [`write_run`] | TREC runs |
+//! | [`read_run`], [`read_scored_run`] | [`write_run`] | TREC runs |
 //! | [`read_results`] | [`write_results`] | DPR's retriever result |
 //!
 //! A file that is read may be gzip-compressed, which its first bytes tell; a file that is written is gzip-compressed
@@ -81,7 +81,7 @@ pub use read_questions::read_questions;
 pub use result::{
     ResultWriter, RetrievedContext, RetrieverResult, RetrieverResults, read_results, write_results,
 };
-pub use run::{RankedQuery, RunHit, read_run, write_run};
+pub use run::{RankedQuery, RunHit, read_run, read_scored_run, write_run};
 pub use tevatron::{TevatronIds, TevatronItem, TevatronPassage, read_tevatron, read_tevatron_ids};
 pub use training::{
     TrainingContext, TrainingItem, TrainingItems, TrainingWriter, read_training, write_training,

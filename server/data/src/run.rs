@@ -13,7 +13,7 @@ use super::{DataError, qrels};
 pub struct RankedQuery {
     /// The query's id.
     pub id: String,
-    /// By rank, the best first.
+    /// By rank, the best first, or as [`read_scored_run`] leaves them.
     pub hits: Vec<RunHit>,
 }
 
@@ -35,8 +35,24 @@ pub struct RunHit {
 /// [`DataError`] with the file and the line: a line that has not 6 columns, a rank or score that is not a number, the
 /// same passage or the same rank twice for one query, no lines at all.
 pub fn read_run(path: &Path) -> Result<Vec<RankedQuery>, DataError> {
+    read(path)?.into_iter().map(|(id, hits)| by_rank(path, id, hits)).collect()
+}
+
+/// Reads a TREC run as [`read_run`] does, for those who go by the scores as `trec_eval` does: the ranks of a query may
+/// be the same, and its hits have the order of the file.
+///
+/// # Errors
+/// As [`read_run`], but for the same rank twice.
+pub fn read_scored_run(path: &Path) -> Result<Vec<RankedQuery>, DataError> {
+    read(path)?.into_iter().map(|(id, hits)| by_line(path, id, hits)).collect()
+}
+
+/// Passages of a query, each with its line.
+type Hits = Vec<(RunHit, usize)>;
+
+fn read(path: &Path) -> Result<Vec<(String, Hits)>, DataError> {
     let mut lines = Lines::new(Input::open(path)?);
-    let mut queries: Vec<(String, Vec<(RunHit, usize)>)> = Vec::new();
+    let mut queries: Vec<(String, Hits)> = Vec::new();
     let mut places = HashMap::new();
     while let Some((line, text)) = lines.next_record()? {
         let columns: Vec<_> = text.split_ascii_whitespace().collect();
@@ -79,25 +95,42 @@ pub fn read_run(path: &Path) -> Result<Vec<RankedQuery>, DataError> {
     if queries.is_empty() {
         return Err(DataError::Empty { path: path.to_path_buf(), what: "ranked passages" });
     }
-    queries.into_iter().map(|(id, hits)| ranked(path, id, hits)).collect()
+    Ok(queries)
 }
 
-/// Sorts the hits of a query and refuses a passage or rank that occurs twice.
-fn ranked(path: &Path, id: String, mut hits: Vec<(RunHit, usize)>) -> Result<RankedQuery, DataError> {
-    hits.sort_unstable_by(|(a, a_line), (b, b_line)| (&a.passage, a_line).cmp(&(&b.passage, b_line)));
-    let twice = hits.windows(2).find(|pair| pair[0].0.passage == pair[1].0.passage);
-    let twice = twice.map(|pair| (format!("passage `{}`", pair[0].0.passage), pair[0].1, pair[1].1));
-    let twice = twice.or_else(|| {
-        hits.sort_unstable_by_key(|(hit, line)| (hit.rank, *line));
-        let twice = hits.windows(2).find(|pair| pair[0].0.rank == pair[1].0.rank);
-        twice.map(|pair| (format!("rank {}", pair[0].0.rank), pair[0].1, pair[1].1))
-    });
-    match twice {
-        Some((what, first, second)) => {
-            Err(DataError::Repeated { path: path.to_path_buf(), query: id, what, first, second })
-        }
-        None => Ok(RankedQuery { id, hits: hits.into_iter().map(|(hit, _)| hit).collect() }),
+/// Sorts the hits of a query by their ranks and refuses a passage or rank that occurs twice.
+fn by_rank(path: &Path, id: String, mut hits: Hits) -> Result<RankedQuery, DataError> {
+    refuse_same_passage(path, &id, &mut hits)?;
+    hits.sort_unstable_by_key(|(hit, line)| (hit.rank, *line));
+    match hits.windows(2).find(|pair| pair[0].0.rank == pair[1].0.rank) {
+        Some(pair) => Err(repeated(path, &id, format!("rank {}", pair[0].0.rank), pair)),
+        None => Ok(query(id, hits)),
     }
+}
+
+/// Sorts the hits of a query by their lines and refuses a passage that occurs twice.
+fn by_line(path: &Path, id: String, mut hits: Hits) -> Result<RankedQuery, DataError> {
+    refuse_same_passage(path, &id, &mut hits)?;
+    hits.sort_unstable_by_key(|(_, line)| *line);
+    Ok(query(id, hits))
+}
+
+/// Refuses a passage that occurs twice; the hits are sorted by their passages.
+fn refuse_same_passage(path: &Path, id: &str, hits: &mut Hits) -> Result<(), DataError> {
+    hits.sort_unstable_by(|(a, a_line), (b, b_line)| (&a.passage, a_line).cmp(&(&b.passage, b_line)));
+    match hits.windows(2).find(|pair| pair[0].0.passage == pair[1].0.passage) {
+        Some(pair) => Err(repeated(path, id, format!("passage `{}`", pair[0].0.passage), pair)),
+        None => Ok(()),
+    }
+}
+
+fn repeated(path: &Path, id: &str, what: String, pair: &[(RunHit, usize)]) -> DataError {
+    let (path, query) = (path.to_path_buf(), id.to_owned());
+    DataError::Repeated { path, query, what, first: pair[0].1, second: pair[1].1 }
+}
+
+fn query(id: String, hits: Hits) -> RankedQuery {
+    RankedQuery { id, hits: hits.into_iter().map(|(hit, _)| hit).collect() }
 }
 
 /// Writes a TREC run under the name `tag`, whole or not at all; gzip-compressed when the name ends in `.gz`.

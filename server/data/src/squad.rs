@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::fields::{Id, null_is_empty};
 use super::input::{Input, MAX_JSON_BYTES};
 use super::lines::Ids;
 use super::{Answers, DataError, Gold, Passage, Question, fields, question};
@@ -18,7 +19,7 @@ struct Document {
 
 #[derive(Deserialize)]
 struct Article {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_empty")]
     title: String,
     paragraphs: Vec<Paragraph>,
 }
@@ -32,7 +33,7 @@ struct Paragraph {
 
 #[derive(Deserialize)]
 struct SquadQuestion {
-    id: String,
+    id: Id,
     question: String,
     #[serde(default)]
     answers: Vec<Answer>,
@@ -82,10 +83,10 @@ pub(super) fn read_questions(mut input: Input) -> Result<Vec<Question>, DataErro
                     let place = say((a, p, q));
                     return Err(DataError::EmptyField { path: input.path, place, field: "question" });
                 }
-                ids.insert(&qa.id, (a, p, q), &input.path, say)?;
+                ids.insert(&qa.id.0, (a, p, q), &input.path, say)?;
                 let answer = qa.answers.first().and_then(|answer| answer.range(&context));
                 questions.push(Question {
-                    id: qa.id,
+                    id: qa.id.0,
                     text: question::normalise_question(&qa.question),
                     answers: Answers::Texts(qa.answers.into_iter().map(|answer| answer.text).collect()),
                     gold: Some(Gold { id: id(a, p), text: Arc::clone(&context), answer }),

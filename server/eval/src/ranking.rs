@@ -1,4 +1,4 @@
-//! Ranking measures: top-k accuracy, and what trec_eval calls recip_rank, ndcg_cut and recall.
+//! Ranking measures: top-k accuracy, and what trec_eval calls recip_rank, ndcg_cut, map, P and recall.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -91,6 +91,19 @@ pub struct RecallAt {
     pub recall: f64,
 }
 
+/// The measures that look at the first `k` alone, as means over questions, each from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CutAt {
+    /// Passages looked at.
+    pub k: usize,
+    /// Share of `k` that is relevant, also where fewer passages are ranked: trec_eval's `P_k`.
+    pub precision: f64,
+    /// nDCG: gain is the relevance, discount log2(rank + 1); trec_eval's `ndcg_cut_k`.
+    pub ndcg: f64,
+    /// Reciprocal rank of the first relevant passage, 0 beyond rank `k`.
+    pub mrr: f64,
+}
+
 /// Means over all questions of the qrels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QrelsReport {
@@ -104,8 +117,12 @@ pub struct QrelsReport {
     pub mrr_at_10: f64,
     /// Mean nDCG over the first 10: gain is the relevance, discount log2(rank + 1).
     pub ndcg_at_10: f64,
+    /// Mean average precision over all passages that are ranked: trec_eval's `map`.
+    pub map: f64,
     /// The measure at each requested `k`, ascending.
     pub recall: Vec<RecallAt>,
+    /// The other measures at each requested `k`, ascending.
+    pub cut: Vec<CutAt>,
 }
 
 /// One question's figures.
@@ -115,8 +132,12 @@ pub struct QuestionScores {
     pub reciprocal_rank_at_10: f64,
     /// nDCG over the first 10.
     pub ndcg_at_10: f64,
+    /// Average precision: the sum of the precisions at the ranks of relevant passages, over the number of relevant ones.
+    pub average_precision: f64,
     /// The measure at each requested `k`, in that order; 0 where nothing is relevant.
     pub recall: Vec<f64>,
+    /// The other measures at each requested `k`, in that order.
+    pub cut: Vec<CutAt>,
 }
 
 /// Returns the rank, from 1, of the first hit in a ranked list.
@@ -205,12 +226,21 @@ pub fn score_ranking(
     let gains: Vec<u32> = ranking.iter().map(|passage| judged.get(passage).map_or(0, gain)).collect();
     let mut ideal: Vec<u32> = judged.values().map(gain).filter(|gain| *gain > 0).collect();
     ideal.sort_unstable_by(|a, b| b.cmp(a));
-    let best = discounted(&ideal);
     let found = |k: usize| gains.iter().take(k).filter(|gain| **gain > 0).count() as f64;
+    let first = first_hit(gains.iter().map(|gain| *gain > 0));
+    let ndcg = |k: usize| {
+        let best = discounted(&ideal, k);
+        if best > 0.0 { discounted(&gains, k) / best } else { 0.0 }
+    };
+    let ranks = gains.iter().zip(1..).filter(|(gain, _)| **gain > 0).map(|(_, rank)| rank);
+    let precisions = ranks.zip(1..).map(|(rank, found): (usize, u32)| f64::from(found) / rank as f64);
+    let cut = |k: usize| CutAt { k, precision: mean(found(k), k), ndcg: ndcg(k), mrr: reciprocal(first, k) };
     Ok(QuestionScores {
-        reciprocal_rank_at_10: reciprocal(first_hit(gains.iter().map(|gain| *gain > 0)), CUT),
-        ndcg_at_10: if best > 0.0 { discounted(&gains) / best } else { 0.0 },
+        reciprocal_rank_at_10: reciprocal(first, CUT),
+        ndcg_at_10: ndcg(CUT),
+        average_precision: mean(precisions.sum(), ideal.len()),
         recall: ks.iter().map(|k| mean(found(*k), ideal.len())).collect(),
+        cut: ks.iter().map(|k| cut(*k)).collect(),
     })
 }
 
@@ -228,19 +258,33 @@ pub fn measure_qrels(
     let questions: Vec<(&str, &BTreeMap<String, i32>)> = qrels.iter().collect();
     let (first, _) = questions.first().ok_or(RankingError::NoQuestions)?;
     let ks = ascending(ks);
-    let (mut reciprocal, mut ndcg, mut recall, mut ranked) = (0.0, 0.0, vec![0.0; ks.len()], 0);
+    let (mut reciprocal, mut ndcg, mut map, mut ranked) = (0.0, 0.0, 0.0, 0);
+    let mut recall = vec![0.0; ks.len()];
+    let mut cut: Vec<CutAt> =
+        ks.iter().map(|k| CutAt { k: *k, precision: 0.0, ndcg: 0.0, mrr: 0.0 }).collect();
     for (question, judged) in &questions {
         let Some(ranking) = rankings.get(*question) else { continue };
         let scores = score_ranking(question, ranking, judged, &ks)?;
         ranked += 1;
         reciprocal += scores.reciprocal_rank_at_10;
         ndcg += scores.ndcg_at_10;
+        map += scores.average_precision;
         recall.iter_mut().zip(scores.recall).for_each(|(sum, share)| *sum += share);
+        for (sum, of) in cut.iter_mut().zip(scores.cut) {
+            sum.precision += of.precision;
+            sum.ndcg += of.ndcg;
+            sum.mrr += of.mrr;
+        }
     }
     let count = questions.len();
     if ranked == 0 {
         let rankings = rankings.len();
         return Err(RankingError::OtherQuestions { rankings, questions: count, first: (*first).to_owned() });
+    }
+    for sum in &mut cut {
+        for measure in [&mut sum.precision, &mut sum.ndcg, &mut sum.mrr] {
+            *measure = mean(*measure, count);
+        }
     }
     Ok(QrelsReport {
         questions: count,
@@ -248,6 +292,8 @@ pub fn measure_qrels(
         without_qrels: rankings.len() - ranked,
         mrr_at_10: mean(reciprocal, count),
         ndcg_at_10: mean(ndcg, count),
+        map: mean(map, count),
+        cut,
         recall: ks.into_iter().zip(recall).map(|(k, sum)| RecallAt { k, recall: mean(sum, count) }).collect(),
     })
 }
@@ -267,14 +313,9 @@ fn reciprocal(rank: Option<usize>, cut: usize) -> f64 {
     rank.filter(|rank| *rank <= cut).map_or(0.0, |rank| 1.0 / rank as f64)
 }
 
-/// Returns the discounted cumulative gain of the first ten.
-fn discounted(gains: &[u32]) -> f64 {
-    gains
-        .iter()
-        .take(CUT)
-        .enumerate()
-        .map(|(index, gain)| f64::from(*gain) / (index as f64 + 2.0).log2())
-        .sum()
+/// Returns the discounted cumulative gain of the first `k`.
+fn discounted(gains: &[u32], k: usize) -> f64 {
+    gains.iter().take(k).enumerate().map(|(index, gain)| f64::from(*gain) / (index as f64 + 2.0).log2()).sum()
 }
 
 #[cfg(test)]
@@ -317,6 +358,29 @@ mod tests {
         );
         let dcg = 1.0 / 3f64.log2() + 2.0 / 5f64.log2();
         assert!((scores.ndcg_at_10 - dcg / (2.0 + 1.0 / 3f64.log2() + 0.5)).abs() < 1e-12);
+        // Relevant are the ranks 2 and 4, of three passages: (1/2 + 2/4) / 3.
+        assert!((scores.average_precision - 1.0 / 3.0).abs() < 1e-12, "{scores:?}");
+        let of = |cut: &CutAt| (cut.k, cut.precision, cut.mrr);
+        let cuts: Vec<_> = scores.cut.iter().map(of).collect();
+        // Of 100 places 96 are empty.
+        assert_eq!(cuts, [(1, 0.0, 0.0), (2, 0.5, 0.5), (100, 0.02, 0.5)]);
+        let ndcg: Vec<f64> = scores.cut.iter().map(|cut| cut.ndcg).collect();
+        let at_2 = (1.0 / 3f64.log2()) / (2.0 + 1.0 / 3f64.log2());
+        assert!(ndcg[0] == 0.0 && (ndcg[1] - at_2).abs() < 1e-12 && ndcg[2] == scores.ndcg_at_10, "{ndcg:?}");
+    }
+
+    #[test]
+    fn measures_of_a_set_are_means_over_its_questions() {
+        let qrels = qrels(&[("1", "a", 1), ("1", "b", 1), ("2", "a", 2), ("3", "z", 1)]);
+        let rankings = HashMap::from([("1".into(), ids(&["a", "x", "b"])), ("2".into(), ids(&["x", "a"]))]);
+        let report = measure_qrels(&rankings, &qrels, &[2, 1]).unwrap();
+        // (1/1 + 2/3) / 2, 1/2, and a question without a ranking.
+        assert!((report.map - (5.0 / 6.0 + 0.5) / 3.0).abs() < 1e-12, "{report:?}");
+        let [first, second] = report.cut.as_slice() else { panic!("{report:?}") };
+        assert_eq!((first.k, first.precision, first.ndcg, first.mrr), (1, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0));
+        assert_eq!((second.k, second.precision, second.mrr), (2, (0.5 + 0.5) / 3.0, 1.5 / 3.0));
+        let discount = 1.0 / 3f64.log2();
+        assert!((second.ndcg - (1.0 / (1.0 + discount) + discount) / 3.0).abs() < 1e-12, "{report:?}");
     }
 
     #[test]

@@ -1,27 +1,29 @@
 //! Files of passages, questions, training items, judgements and rankings, and documents to split.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use dpr_data::split::{SplitOptions, split};
 use dpr_data::{
     FileFormat, read_passages, read_qrels, read_questions, read_results, read_run, read_tevatron,
     read_tevatron_ids, read_training,
 };
+use dpr_files::lock;
 use dpr_files::progress::Silent;
 use fs_err as fs;
 
 use crate::named;
 
-/// A folder for the inputs.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| tempfile::tempdir().expect("a temporary directory")).path()
+/// Calls `work` with the folder for the inputs; one at a time, since tests run side by side.
+fn with_folder<T>(work: impl FnOnce(&Path) -> T) -> T {
+    static FOLDER: OnceLock<Mutex<tempfile::TempDir>> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| Mutex::new(tempfile::tempdir().expect("a temporary directory")));
+    work(lock(folder).path())
 }
 
-/// Writes the input to a file; its name tells the target that uses it, since tests run side by side.
-fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    let path = folder().join(name);
+/// Writes the input to a file of the folder.
+fn file(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.join(name);
     fs::write(&path, bytes).expect("a small file");
     path
 }
@@ -40,8 +42,10 @@ fn read_all(path: &Path) {
 }
 
 pub(crate) fn tsv(bytes: &[u8]) {
-    read_all(&file("input.tsv", bytes));
-    let _ = read_questions(&file("input.txt", bytes));
+    with_folder(|folder| {
+        read_all(&file(folder, "input.tsv", bytes));
+        let _ = read_questions(&file(folder, "input.txt", bytes));
+    });
 }
 
 pub(crate) fn valid_tsv() -> Vec<(String, Vec<u8>)> {
@@ -56,7 +60,7 @@ pub(crate) fn valid_tsv() -> Vec<(String, Vec<u8>)> {
 }
 
 pub(crate) fn json_lines(bytes: &[u8]) {
-    read_all(&file("input.jsonl", bytes));
+    with_folder(|folder| read_all(&file(folder, "input.jsonl", bytes)));
 }
 
 pub(crate) fn valid_json_lines() -> Vec<(String, Vec<u8>)> {
@@ -76,7 +80,7 @@ pub(crate) fn valid_json_lines() -> Vec<(String, Vec<u8>)> {
 }
 
 pub(crate) fn json_array(bytes: &[u8]) {
-    read_all(&file("input.json", bytes));
+    with_folder(|folder| read_all(&file(folder, "input.json", bytes)));
 }
 
 pub(crate) fn valid_json_array() -> Vec<(String, Vec<u8>)> {
@@ -102,26 +106,31 @@ pub(crate) fn valid_json_array() -> Vec<(String, Vec<u8>)> {
 
 /// Any file, its kind told by its content.
 pub(crate) fn gzip(bytes: &[u8]) {
-    read_all(&file("input", bytes));
+    with_folder(|folder| read_all(&file(folder, "input", bytes)));
 }
 
 /// `id text title` and one passage, compressed.
 pub(crate) fn valid_gzip() -> Vec<(String, Vec<u8>)> {
-    let path = folder().join("made.tsv.gz");
-    let passages = read_passages(&file("made.tsv", b"id\ttext\ttitle\n1\tText.\tA\n")).unwrap_or_default();
-    let written = dpr_data::write_corpus(&path, dpr_data::CorpusLayout::Tsv, |out| {
-        passages.iter().try_for_each(|passage| out.write(passage))
-    });
-    written.map_err(|error: dpr_data::DataError| error).expect("a small file");
-    vec![named("passages", fs::read(path).expect("a file that was just written"))]
+    with_folder(|folder| {
+        let path = folder.join("made.tsv.gz");
+        let table = file(folder, "made.tsv", b"id\ttext\ttitle\n1\tText.\tA\n");
+        let passages = read_passages(&table).unwrap_or_default();
+        let written = dpr_data::write_corpus(&path, dpr_data::CorpusLayout::Tsv, |out| {
+            passages.iter().try_for_each(|passage| out.write(passage))
+        });
+        written.map_err(|error: dpr_data::DataError| error).expect("a small file");
+        vec![named("passages", fs::read(path).expect("a file that was just written"))]
+    })
 }
 
 /// A document of each kind.
 pub(crate) fn documents(bytes: &[u8]) {
     let Ok(options) = SplitOptions::new(10, 2, 3) else { return };
-    for name in ["document.md", "document.html", "document.txt"] {
-        let _ = split(&file(name, bytes), &folder().join("blocks.tsv"), &options, &Silent);
-    }
+    with_folder(|folder| {
+        for name in ["document.md", "document.html", "document.txt"] {
+            let _ = split(&file(folder, name, bytes), &folder.join("blocks.tsv"), &options, &Silent);
+        }
+    });
 }
 
 pub(crate) fn valid_documents() -> Vec<(String, Vec<u8>)> {

@@ -306,6 +306,15 @@ pub(crate) fn valid_vectors() -> Vec<(String, Vec<u8>)> {
     made("v-1/vectors.f32")
 }
 
+/// The checksums of the vectors' blocks.
+pub(crate) fn vectors_crc(bytes: &[u8]) {
+    with_file("vectors.crc", bytes);
+}
+
+pub(crate) fn valid_vectors_crc() -> Vec<(String, Vec<u8>)> {
+    made("v-1/vectors.crc")
+}
+
 pub(crate) fn passages(bytes: &[u8]) {
     with_file("passages.jsonl", bytes);
 }

@@ -1,4 +1,7 @@
-//! Fuzz targets: every parser of `dpr` that reads a file or a request, as a function of bytes.
+//! Fuzz targets: the parsers of `dpr` that read a file or a request, as functions of bytes.
+//!
+//! Of encrypted search the formats have targets: the manifest, the messages and the delta. The files of a whole table,
+//! and what a server checks of a message beyond its form, are tested in `dpr-private`.
 //!
 //! A target returns whatever the bytes are; a panic, an overflow, a hang or memory without bound is a bug. Each goes
 //! through the public function that reads the file or the body, with checksums put right, so that the parser behind
@@ -6,6 +9,7 @@
 //!
 //! `cargo xtask fuzz` searches for inputs, guided by the code that they reach; `tests/seeds.rs` runs the kept ones.
 
+mod access;
 mod data;
 mod directories;
 mod encrypted;
@@ -28,7 +32,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 39] = [
+pub const TARGETS: [Target; 41] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
@@ -38,6 +42,7 @@ pub const TARGETS: [Target; 39] = [
     Target { name: "graph-signs", run: index::graph_signs, valid: index::valid_graph_signs },
     Target { name: "columns", run: index::columns, valid: index::valid_columns },
     Target { name: "vectors", run: index::vectors, valid: index::valid_vectors },
+    Target { name: "vectors-crc", run: index::vectors_crc, valid: index::valid_vectors_crc },
     Target { name: "passages", run: index::passages, valid: index::valid_passages },
     Target { name: "places", run: index::places, valid: index::valid_places },
     Target { name: "wal", run: index::wal, valid: index::valid_wal },
@@ -60,6 +65,7 @@ pub const TARGETS: [Target; 39] = [
     Target { name: "question", run: http::question, valid: http::valid_question },
     Target { name: "filter", run: http::filter, valid: http::valid_filter },
     Target { name: "updates", run: http::updates, valid: http::valid_updates },
+    Target { name: "keys", run: access::keys, valid: access::valid_keys },
     Target { name: "private-manifest", run: encrypted::manifest, valid: encrypted::valid_manifest },
     Target { name: "private-message", run: encrypted::message, valid: encrypted::valid_message },
     Target { name: "private-delta", run: encrypted::delta, valid: encrypted::valid_delta },

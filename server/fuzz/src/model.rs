@@ -1,10 +1,11 @@
 //! Files of a model directory.
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use dpr_core::{EncoderBytes, EncoderConfig, TensorMap, TextEncoder, TextTokenizer};
 use dpr_encode::model::HuggingFaceDir;
+use dpr_files::lock;
 
 use crate::named;
 
@@ -53,14 +54,16 @@ pub(crate) fn valid_safetensors() -> Vec<(String, Vec<u8>)> {
 
 /// `pytorch_model.bin`, in a directory with the small encoder's other files.
 pub(crate) fn torch(bytes: &[u8]) {
-    static DIRECTORY: OnceLock<tempfile::TempDir> = OnceLock::new();
+    static DIRECTORY: OnceLock<Mutex<tempfile::TempDir>> = OnceLock::new();
     let directory = DIRECTORY.get_or_init(|| {
         let directory = tempfile::tempdir().expect("a temporary directory");
         for name in ["config.json", "tokenizer.json"] {
             fs_err::write(directory.path().join(name), fixture(name)).expect("a small file");
         }
-        directory
+        Mutex::new(directory)
     });
+    // One input at a time, since tests run side by side.
+    let directory = lock(directory);
     fs_err::write(directory.path().join("pytorch_model.bin"), bytes).expect("a small file");
     let Ok(read) = HuggingFaceDir::read(directory.path(), None) else { return };
     take_all(read.tensors);

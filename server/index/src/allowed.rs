@@ -5,10 +5,12 @@
 //! vectors, a row whose bound is below the worst of these needs no look at its vector. The result is that of scoring all
 //! allowed rows by their vectors, to the bit.
 
+use std::cmp::Ordering;
+
 use super::codes::rescored;
-use super::quantized::Quantized;
+use super::quantized::{GraphQuery, Quantized};
 use super::{CancelToken, Matrix, RowSet, ScoredRow, Stopped};
-use crate::ranking::TopK;
+use crate::ranking::{Candidate, TopK};
 
 /// Rows that are bounded between two looks at whether to stop.
 const LOOK_ROWS: usize = 1024;
@@ -46,26 +48,27 @@ pub(super) fn search_allowed(
     Ok(top.into_rows(k))
 }
 
-/// Returns the best `k` of `rows`, which are in the order of their scores by codes. The vector of a row whose bound is
+/// Returns the best `k` of `found`, rows with their scores by codes, best first. The vector of a row whose bound is
 /// below the worst score of the first `k` is not read.
 pub(super) fn rank_bounded(
     matrix: &Matrix,
     codes: &Quantized,
-    query: &[f32],
-    rows: &[u32],
+    (question, query): (&[f32], &GraphQuery),
+    found: &[Candidate],
     k: usize,
     cancel: &CancelToken,
 ) -> Result<Vec<ScoredRow>, Stopped> {
-    let (first, rest) = rows.split_at(k.min(rows.len()));
+    let (first, rest) = found.split_at(k.min(found.len()));
+    let first: Vec<u32> = first.iter().map(|found| found.row).collect();
     let mut top = TopK::new(k);
-    matrix.offer(query, first, &mut top, cancel)?;
-    let (floor, mut left) = (f64::from(top.floor()), Vec::with_capacity(rest.len()));
-    codes.bounds_at(&mut codes.bounds(query, matrix.rounding(query)), rest, |row, bound| {
-        if bound >= floor {
-            left.push(row);
-        }
-    });
-    matrix.offer(query, &left, &mut top, cancel)?;
+    matrix.offer(question, &first, &mut top, cancel)?;
+    let (floor, error) = (f64::from(top.floor()), codes.error_of(query, question, matrix.rounding(question)));
+    // A bound that is not a number rules nothing out.
+    let may_be_best = |found: &&Candidate| {
+        codes.bound(error, found.row, found.score).partial_cmp(&floor) != Some(Ordering::Less)
+    };
+    let left: Vec<u32> = rest.iter().filter(may_be_best).map(|found| found.row).collect();
+    matrix.offer(question, &left, &mut top, cancel)?;
     Ok(top.into_rows(k))
 }
 
@@ -91,7 +94,7 @@ mod tests {
     #[test]
     fn allowed_rows_rank_as_by_their_vectors_whatever_their_lengths_and_numbers() {
         let never = CancelToken::never();
-        let cases: [(f32, Size); 8] = [
+        let cases: [(f32, Size); 9] = [
             (1.0, |_| 1.0),
             (30.0, |_| 1.0),
             (1.0, |row| 1.0 + (row % 7) as f32),
@@ -100,22 +103,34 @@ mod tests {
             (1.0, |_| 1e-37),
             (1.0, |row| if row % 2 == 0 { 1e15 } else { 1e-30 }),
             (1.0, |row| if row < 900 { 0.0 } else { 1.0 }),
+            (1.0, |_| 1e35),
         ];
         for dim in [3, 64, 200] {
             for (at, (great, size)) in cases.into_iter().enumerate() {
                 let matrix = matrix(1500, dim, great, size);
                 let codes = Quantized::of(&matrix);
                 let mut random = SplitMix::new(at as u64);
-                for (part, k) in [(1, 1), (1, 20), (2, 7), (3, 200), (40, 5), (1400, 3)] {
+                for (part, k) in [(1, 1), (1, 20), (2, 7), (3, 200), (3, 400), (40, 5), (1400, 3)] {
                     let mut allowed = RowSet::none(1500);
                     (0..1500).step_by(part).for_each(|row| assert!(allowed.insert(row)));
                     let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
-                    for length in [1.0, 1e-30, 1e-35, 1e15] {
+                    for length in [1.0, 1e-3, 1e-30, 1e-35, 1e15] {
+                        // No f32 holds the scores.
+                        if size(0) * length > 1e36 {
+                            continue;
+                        }
                         let query: Vec<f32> = (0..dim).map(|_| random.normal() as f32 * length).collect();
                         let found = search_allowed(&matrix, &codes, &query, &allowed, k, &never).unwrap();
                         let expected = matrix.rank(&query, &rows, k, &never).unwrap();
                         assert_eq!(found, expected, "dim {dim}, case {at}, one of {part}, k {k}, {length}");
-                        let found = rank_bounded(&matrix, &codes, &query, &rows, k, &never).unwrap();
+                        let (mut by_codes, mut scores) = (GraphQuery::of(&query), Vec::new());
+                        codes.scores_at(&mut by_codes, &rows, &mut scores);
+                        let scored = rows.iter().zip(scores);
+                        let mut scored: Vec<_> =
+                            scored.map(|(row, score)| Candidate { score, row: *row }).collect();
+                        scored.sort_by(|a, b| b.cmp(a));
+                        let found =
+                            rank_bounded(&matrix, &codes, (&query, &by_codes), &scored, k, &never).unwrap();
                         assert_eq!(found, expected, "dim {dim}, case {at}, one of {part}, k {k}, {length}");
                     }
                 }
@@ -157,6 +172,13 @@ mod tests {
         best.sort_by(|a, b| b.total_cmp(a));
         let open = bounded.iter().filter(|bound| **bound >= f64::from(best[19])).count();
         assert!((20..400).contains(&open), "{open} of 4,000");
+        let (mut by_codes, mut scored) = (GraphQuery::of(&query), Vec::new());
+        codes.scores_at(&mut by_codes, &rows, &mut scored);
+        let error = codes.error_of(&by_codes, &query, matrix.rounding(&query));
+        for (row, bound) in bounded.iter().enumerate() {
+            let of_score = codes.bound(error, row as u32, scored[row]);
+            assert!(of_score >= *bound && of_score - bound < 1e-4, "{of_score} {bound}");
+        }
     }
 
     #[test]

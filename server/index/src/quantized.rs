@@ -288,13 +288,19 @@ impl AnyQuantized {
 #[derive(Debug)]
 pub(super) struct Bounds {
     query: GatherQuery,
+    error: CodeError,
+    sums: Vec<i32>,
+}
+
+/// The most that scores by 8-bit codes are below those by the vectors, for a question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CodeError {
     /// The factor that the question's codes are multiplied by.
     scale: f64,
     /// The most that a score by codes is below that by the vector, for a row whose scale is 1.
     step: f64,
     /// The most that rounding in f32 and numbers below the least code add to that, for any row.
     rest: f64,
-    sums: Vec<i32>,
 }
 
 /// A question, or a row whose neighbours are looked for, by which the rows of a graph are scored.
@@ -337,27 +343,47 @@ impl Quantized {
 
     /// Prepares a question whose scores by the vectors are off by `rounding` at most.
     pub(super) fn bounds(&self, question: &[f32], rounding: f32) -> Bounds {
+        let mut query = GatherQuery::default();
+        let scale = query.set(question);
+        Bounds { query, error: self.code_error(question, rounding, scale), sums: Vec::new() }
+    }
+
+    /// Returns by how much scores by codes are below those by the vectors, which are off by `rounding` at most. The
+    /// question's codes are multiplied by `scale`.
+    fn code_error(&self, question: &[f32], rounding: f32, scale: f32) -> CodeError {
         // Half a step of a row's and of the question's numbers, and some of what f32 rounds.
         const HALF_ROW: f64 = 0.501;
         const HALF_QUESTION: f64 = 0.51;
         // Numbers of a row below this have the code 0, and sums of products round by less, each; of a question likewise.
         let (least, least_asked) =
             (f64::from(f32::MIN_POSITIVE) * 128.0, f64::from(f32::MIN_POSITIVE) * 32768.0);
-        let mut query = GatherQuery::default();
-        let scale = f64::from(query.set(question));
-        let (dim, magnitudes) = (self.dim as f64, magnitudes(question));
+        let (scale, dim, magnitudes) = (f64::from(scale), self.dim as f64, magnitudes(question));
         let step = HALF_ROW * magnitudes + 128.0 * dim * (HALF_QUESTION * scale).max(least_asked);
-        let rest = f64::from(rounding) + (magnitudes + dim) * least;
-        Bounds { query, scale, step, rest, sums: Vec::new() }
+        CodeError { scale, step, rest: f64::from(rounding) + (magnitudes + dim) * least }
     }
 
     /// Gives `found` each of these rows and a number that its score does not exceed.
     pub(super) fn bounds_at(&self, query: &mut Bounds, rows: &[u32], mut found: impl FnMut(u32, f64)) {
         gathered_products(&query.query, self.values.as_slice(), rows, &mut query.sums);
+        let CodeError { scale, step, rest } = query.error;
         for (row, sum) in rows.iter().zip(&query.sums) {
-            let score = f64::from(*sum) * query.scale + query.step;
-            found(*row, f64::from(self.scales[*row as usize]) * score + query.rest);
+            found(*row, f64::from(self.scales[*row as usize]) * (f64::from(*sum) * scale + step) + rest);
         }
+    }
+
+    /// Returns by how much the scores of [`scores_at`](Self::scores_at) are below those by the vectors, which are off by
+    /// `rounding` at most.
+    pub(super) fn error_of(&self, query: &GraphQuery, question: &[f32], rounding: f32) -> CodeError {
+        self.code_error(question, rounding, query.unit)
+    }
+
+    /// Returns a number that the score of a row by its vector does not exceed, given its score by
+    /// [`scores_at`](Self::scores_at).
+    pub(super) fn bound(&self, error: CodeError, row: u32, score: f32) -> f64 {
+        // Two roundings to f32, each by half a unit in the last place, or to nothing.
+        let score = f64::from(score);
+        let most = score + score.abs() * f64::from(f32::EPSILON) + f64::from(f32::MIN_POSITIVE);
+        most * error.scale + f64::from(self.scales[row as usize]) * error.step + error.rest
     }
 
     pub(super) fn count(&self) -> usize {

@@ -121,12 +121,21 @@ impl FromStr for MilvusAddress {
     }
 }
 
-/// Returns an address as errors show it: without the credentials before `@`.
+/// Returns an address as errors show it: without the credentials before `@`, and without options. A password may be in
+/// either: of an `@` behind a `?` nobody can tell whether it ends a password or is in an option.
 fn shown(text: &str) -> String {
-    match (text.split_once("://"), text.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://...@{rest}"),
-        _ => text.to_owned(),
+    let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => (format!("{scheme}://"), rest),
+        _ => (String::new(), text),
+    };
+    let (place, options) =
+        rest.split_once('?').map_or((rest, None), |(place, options)| (place, Some(options)));
+    if options.is_some_and(|options| options.contains('@')) {
+        return format!("{scheme}...");
     }
+    let place = place.rsplit_once('@').map_or_else(|| place.to_owned(), |(_, place)| format!("...@{place}"));
+    format!("{scheme}{place}{}", if options.is_some() { "?..." } else { "" })
 }
 
 fn is_name(name: &str) -> bool {
@@ -192,9 +201,27 @@ mod tests {
             ("milvus://localhost/a?M=3", "ef=N"),
         ] {
             let error = text.parse::<MilvusAddress>().unwrap_err().to_string();
-            assert!(error.contains(part) && error.contains(text), "{text}: {error}");
+            let place = text.split('?').next().unwrap();
+            assert!(error.contains(part) && error.contains(place), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
         let error = "milvus://root:secret@localhost/a".parse::<MilvusAddress>().unwrap_err().to_string();
-        assert!(error.contains("password") && !error.contains("secret"), "{error}");
+        assert!(error.contains("password") && error.contains("milvus://...@localhost/a"), "{error}");
+        for text in [
+            "milvus://root:secret@localhost/a",
+            "milvus://root:secret@localhost/a?ef=0",
+            "milvus://root:s?secret@localhost/a",
+            "milvus://localhost/a?token=root:secret",
+            "milvus://localhost/a?token=root@secret",
+            "http://root:secret@localhost/a",
+            "root:secret@localhost/a",
+            "root:secret://x@localhost",
+        ] {
+            let error = text.parse::<MilvusAddress>().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("secret"), "{text}: {error}");
+        }
     }
 }

@@ -223,13 +223,18 @@ mod tests {
         let escaped = refused(of("\u{1}".repeat(11_000))).unwrap_err();
         assert!(escaped.contains("metadata has 66008 bytes"), "{escaped}");
         assert_eq!(refused(of("\u{1}".repeat(10_000))), Ok(()));
-        for (passage, says) in [
-            (Passage { id: "x".repeat(513), ..good.clone() }, "id has 513 bytes"),
-            (Passage { title: "x".repeat(65_536), ..good.clone() }, "title has 65536 bytes"),
-            (Passage { text: "x".repeat(65_536), ..good.clone() }, "text has 65536 bytes"),
+        for (passage, says, advice) in [
+            (Passage { id: "x".repeat(513), ..good.clone() }, "id has 513 bytes", "a shorter id"),
+            (Passage { title: "x".repeat(65_536), ..good.clone() }, "title has 65536 bytes", "shorten it"),
+            (
+                Passage { text: "x".repeat(65_536), ..good.clone() },
+                "text has 65536 bytes",
+                "split the passage",
+            ),
+            (of("x".repeat(65_529)), "metadata has 65537 bytes", "leave fields of it out"),
         ] {
             let error = refused(passage).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(says) && error.contains(advice), "{error}");
         }
     }
 }

@@ -28,6 +28,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct Client {
     pub(super) address: MilvusAddress,
     sdk: ClientV2,
+    /// The time that one try, and work of the cluster that makes no progress, may take even where a call has less
+    /// patience than that.
+    pub(super) least: Duration,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
@@ -48,8 +51,25 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// Connects; `token` is `user:password` or an API key.
+    /// Connects for searches and changes, whose tries end with their patience; `token` is `user:password` or an API key.
     pub(super) fn connect(address: &MilvusAddress, token: Option<&str>) -> Result<Arc<Self>, MilvusError> {
+        Self::connect_with(address, token, Duration::ZERO)
+    }
+
+    /// Connects for a load: its patience is for a cluster that is away or limits the rate, and one that answers slowly
+    /// has [`CALL`] for each try.
+    pub(super) fn connect_to_load(
+        address: &MilvusAddress,
+        token: Option<&str>,
+    ) -> Result<Arc<Self>, MilvusError> {
+        Self::connect_with(address, token, CALL)
+    }
+
+    fn connect_with(
+        address: &MilvusAddress,
+        token: Option<&str>,
+        least: Duration,
+    ) -> Result<Arc<Self>, MilvusError> {
         if token.is_some() && address.is_clear() {
             tracing::warn!("{address}: the credentials cross the network unencrypted: use milvus+tls://");
         }
@@ -70,11 +90,8 @@ impl Client {
             config = config.token(token);
         }
         let connected = runtime.block_on(ClientV2::new(&config));
-        let sdk = connected.map_err(|error| match error {
-            error if is_final(&error) => refused(address, "connecting", &error),
-            _ => MilvusError::Down { address: address.to_string(), seconds: CONNECT.as_secs() },
-        })?;
-        Ok(Arc::new(Self { address: address.clone(), sdk, runtime: Some(runtime) }))
+        let sdk = connected.map_err(|error| not_connected(address, &error))?;
+        Ok(Arc::new(Self { address: address.clone(), sdk, least, runtime: Some(runtime) }))
     }
 
     /// Waits for a future, on a thread outside of any runtime.
@@ -98,7 +115,7 @@ impl Client {
         let started = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
-            let left = patience.saturating_sub(started.elapsed());
+            let left = patience.saturating_sub(started.elapsed()).max(self.least);
             let reason = match tokio::time::timeout(left.min(CALL), ask(self.sdk.clone())).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) if is_final(&error) => return Err(refused(&self.address, what, &error)),
@@ -106,7 +123,7 @@ impl Client {
                 Err(_) => "no answer".to_owned(),
             };
             if started.elapsed() + pause >= patience {
-                let (address, seconds) = (self.address.to_string(), patience.as_secs());
+                let (address, seconds) = (self.address.to_string(), started.elapsed().as_secs());
                 return Err(ServiceError::Unavailable { address, what, seconds, reason }.into());
             }
             tracing::debug!("{}: {what}: {reason}; again in {pause:?}", self.address);
@@ -124,6 +141,15 @@ impl Client {
 /// Returns the error of a collection that is not there.
 pub(super) fn missing(address: &MilvusAddress) -> ServiceError {
     ServiceError::Missing { address: address.to_string(), what: "collection" }
+}
+
+/// Returns the error of a first connection that was not made, with its cause.
+fn not_connected(address: &MilvusAddress, error: &Error) -> MilvusError {
+    if is_final(error) {
+        return refused(address, "connecting", error);
+    }
+    let (address, reason) = (address.to_string(), said("connecting", error));
+    MilvusError::Down { address, seconds: CONNECT.as_secs(), reason }
 }
 
 fn refused(address: &MilvusAddress, what: &'static str, error: &Error) -> MilvusError {
@@ -185,6 +211,17 @@ mod tonic_code {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_that_was_not_made_is_told_with_its_cause() {
+        let address: MilvusAddress = "milvus://db.example.org/wiki".parse().unwrap();
+        let error = not_connected(&address, &Error::Unexpected("tls handshake eof".into()));
+        assert!(matches!(error, MilvusError::Down { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("tls handshake eof") && text.contains("db.example.org"), "{text}");
+        let error = not_connected(&address, &Error::MalformedResponse("not gRPC".into()));
+        assert!(error.to_string().contains("refuses (connecting): "), "{error}");
+    }
 
     #[test]
     fn errors_of_calls_with_values_are_told_without_their_messages() {

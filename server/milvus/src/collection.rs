@@ -269,8 +269,8 @@ async fn wait(
     patience: Duration,
     reason: impl FnOnce() -> String,
 ) -> Result<(), MilvusError> {
-    if since.elapsed() >= patience {
-        let (address, seconds) = (client.address.to_string(), patience.as_secs());
+    if since.elapsed() >= patience.max(client.least) {
+        let (address, seconds) = (client.address.to_string(), since.elapsed().as_secs());
         return Err(ServiceError::Unavailable { address, what, seconds, reason: reason() }.into());
     }
     tokio::time::sleep(LOOK_EVERY).await;

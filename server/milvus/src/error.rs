@@ -18,13 +18,21 @@ pub enum MilvusError {
     Service(#[from] ServiceError),
     /// No server answers.
     #[error(
-        "no Milvus answers at {address} within {seconds} s: start it, or see whether the address is right"
+        "no Milvus answers at {address} within {seconds} s ({reason}): start it, or see whether the address is right"
     )]
     Down {
         /// The collection.
         address: String,
         /// The time waited.
         seconds: u64,
+        /// The last failure of that time.
+        reason: String,
+    },
+    /// The collection was made anew with other vectors since it was opened.
+    #[error("{address}: the collection was made anew since it was opened: open it again")]
+    Changed {
+        /// The collection.
+        address: String,
     },
     /// The collection was made by another program.
     #[error("{address} was not made by dpr ({why}): give another collection")]
@@ -35,11 +43,11 @@ pub enum MilvusError {
         why: String,
     },
     /// A text that Milvus cannot hold.
-    #[error("passage `{id}`: its {field} has {bytes} bytes, Milvus holds up to {max}: split the passage")]
+    #[error("passage `{id}`: its {field} has {bytes} bytes, Milvus holds up to {max}: {}", shorter(.field))]
     TooLong {
         /// The passage's id.
         id: String,
-        /// `id`, `title` or `text`.
+        /// `id`, `title`, `text` or `metadata`.
         field: &'static str,
         /// Its length.
         bytes: usize,
@@ -68,4 +76,14 @@ pub enum MilvusError {
         /// The part of the answer that is not understood.
         what: String,
     },
+}
+
+/// Returns how a field is made shorter.
+fn shorter(field: &str) -> &'static str {
+    match field {
+        "text" => "split the passage",
+        "metadata" => "leave fields of it out, or keep them elsewhere",
+        "id" => "give the passage a shorter id",
+        _ => "shorten it",
+    }
 }

@@ -1,7 +1,7 @@
 //! A collection that is searched and changed.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,8 @@ pub struct MilvusIndex {
     count: AtomicUsize,
     /// Time of the last change by this program, or of opening: another one may have changed the collection just before.
     changed: Mutex<Instant>,
+    /// `true` if the collection's description is another than when it was opened.
+    is_replaced: AtomicBool,
     pub(crate) health: ServiceHealth,
 }
 
@@ -79,6 +81,7 @@ impl MilvusIndex {
             version,
             count: count.into(),
             changed: Mutex::new(Instant::now()),
+            is_replaced: AtomicBool::default(),
             health: ServiceHealth::default(),
         })
     }
@@ -116,14 +119,32 @@ impl MilvusIndex {
         self.health.watched_by(watching.state());
     }
 
-    /// Counts the passages.
+    /// Counts the passages, and looks whether the collection is still the one that was opened.
     ///
     /// # Errors
-    /// [`MilvusError`] when the cluster does not answer.
+    /// [`MilvusError`] when the cluster does not answer; [`MilvusError::Changed`].
     pub fn refresh(&self) -> Result<usize, MilvusError> {
+        let is_same = match self.client.wait(collection::describe(&self.client, SEARCH)) {
+            Ok(described) => described == self.described,
+            // Made anew by another program, or by a newer one.
+            Err(MilvusError::Foreign { .. } | MilvusError::Service(ServiceError::NewerFormat { .. })) => {
+                false
+            }
+            Err(error) => return Err(error),
+        };
+        self.is_replaced.store(!is_same, Ordering::Relaxed);
+        self.check_replaced()?;
         let count = self.client.wait(collection::count(&self.client, self.has_just_changed(), SEARCH))?;
         self.count.store(count, Ordering::Relaxed);
         Ok(count)
+    }
+
+    /// Refuses a collection that was made anew with other vectors.
+    fn check_replaced(&self) -> Result<(), MilvusError> {
+        match self.is_replaced.load(Ordering::Relaxed) {
+            true => Err(MilvusError::Changed { address: self.address().to_string() }),
+            false => Ok(()),
+        }
     }
 
     fn has_just_changed(&self) -> bool {
@@ -141,7 +162,7 @@ impl MilvusIndex {
     ///
     /// # Errors
     /// [`MilvusError`]: a vector of another length, `k` of 0 or more than [`MAX_K`] where there are as many passages,
-    /// or a cluster that does not answer.
+    /// a collection that the last [`refresh`](Self::refresh) found made anew, or a cluster that does not answer.
     pub fn search(
         &self,
         vectors: &[Embedding],
@@ -156,6 +177,7 @@ impl MilvusIndex {
         for vector in vectors {
             ServiceError::check_dim(self.address(), self.described.dim, vector.as_slice().len())?;
         }
+        self.check_replaced()?;
         if vectors.is_empty() {
             return Ok(Vec::new());
         }
@@ -243,6 +265,7 @@ impl MilvusIndex {
         let rows: Vec<Row<'_>> = passages.iter().map(|new| (&new.passage, new.vector.as_slice())).collect();
         batch::check(&rows, self.described.dim)?;
         self.described.check_metadata(self.address(), batch::have_metadata(&rows))?;
+        self.check_replaced()?;
         let client = &self.client;
         let replaced = client.wait(async {
             let mut replaced = 0;

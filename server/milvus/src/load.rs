@@ -37,7 +37,7 @@ impl Default for LoadOptions {
 ///
 /// # Errors
 /// [`MilvusError`]: no cluster, a collection of another model or of another program, rows that cannot be stored, or a
-/// cluster that took nothing for longer than `patience`.
+/// cluster that took nothing for longer than `patience`, which counts from the first connection on.
 pub fn load(
     address: &MilvusAddress,
     vectors: &VectorSet,
@@ -46,7 +46,7 @@ pub fn load(
 ) -> Result<LoadReport, MilvusError> {
     let rows: Vec<Row<'_>> = vectors.passages.iter().zip(vectors.rows.chunks(vectors.dim.max(1))).collect();
     batch::check(&rows, vectors.dim)?;
-    let client = Client::connect(address, options.token.as_deref())?;
+    let client = Client::connect_to_load(address, options.token.as_deref())?;
     client.wait(fill(&client, &vectors.model_fingerprint, vectors.dim, &rows, options, progress))
 }
 

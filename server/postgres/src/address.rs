@@ -39,7 +39,7 @@ const PATH: AsciiSet = ENCODED.remove(b'/');
 /// | `sslmode` | `disable`, `require` (certificate not checked) or `verify-full` | `verify-full`, locally `disable` |
 /// | `sslrootcert` | PEM file of the certificates that sign the server's | those of the system |
 /// | `pool` | most connections | 16 |
-/// | `connect_timeout`, `timeout` | seconds for a connection, and for a search | 10, 10 |
+/// | `connect_timeout`, `timeout` | seconds for a connection, and for each vector of a search | 10, 10 |
 ///
 /// The title and the metadata may be missing from a table where the address does not name their columns. A password is
 /// better kept in `PGPASSWORD` or `~/.pgpass`: command lines are seen by every process of a machine. It is not part of
@@ -190,10 +190,14 @@ fn is_this_machine(host: &str) -> bool {
 }
 
 /// Returns an address as errors show it: without what stands before `@` or, in one that is broken, before the database,
-/// and without options. A password may be in any of those.
+/// and without options. A password may be in any of those: of an `@` behind a `?` nobody can tell whether it ends a
+/// password or is in an option.
 fn shown(text: &str) -> String {
     let scheme = SCHEMES.iter().find(|scheme| text.starts_with(**scheme)).unwrap_or(&SCHEMES[0]);
     let rest = text.strip_prefix(scheme).unwrap_or_default();
+    if rest.split_once('?').is_some_and(|(_, options)| options.contains('@')) {
+        return format!("{scheme}...");
+    }
     let rest = rest.rsplit_once('@').or_else(|| rest.split_once('/')).map_or("", |(_, rest)| rest);
     let rest = rest.split('?').next().unwrap_or_default();
     format!("{scheme}...{}", rest.escape_debug())
@@ -305,6 +309,9 @@ mod tests {
             "postgres://u:sec/secret@localhost/d?x=1",
             "postgres://u:s?secret@localhost/d?x=1",
             "postgres://u@localhost/d?password=secret",
+            "postgres://u@localhost/d?password=a@secret",
+            "postgres://u:a?b@secret@localhost/d?x=1",
+            "postgres://localhost/d?user=u@secret&x",
             "postgres://u:secret%FF@localhost/d",
             "u:secret@localhost",
         ] {

@@ -14,6 +14,7 @@ impl From<PostgresError> for SearchError {
         match error {
             PostgresError::Service(error) => error.into(),
             PostgresError::Stopped(stopped) => Self::Stopped(stopped),
+            PostgresError::NoMetadata { .. } => Self::NoMetadata,
             error => Self::Backend(error.into()),
         }
     }
@@ -25,7 +26,7 @@ impl From<PostgresError> for WriteError {
             PostgresError::Change(error) => error.into(),
             PostgresError::Service(error) => error.into(),
             PostgresError::Overflow { .. } => Self::InvalidVector(error.into()),
-            PostgresError::Field { .. } => Self::InvalidPassage(error.into()),
+            PostgresError::Field { .. } | PostgresError::Value { .. } => Self::InvalidPassage(error.into()),
             error => Self::Failed(error.into()),
         }
     }

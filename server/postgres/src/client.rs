@@ -13,6 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::Tls;
 use crate::failure::Failure;
+use crate::table::quoted;
 use crate::{PostgresAddress, PostgresError, password, tls};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -107,6 +108,9 @@ impl Client {
                     return Err(
                         ServiceError::Refused { address: self.address.to_string(), what, reason }.into()
                     );
+                }
+                Err(Failure::Value(reason)) => {
+                    return Err(PostgresError::Value { table: quoted(&self.address), what, reason });
                 }
                 Err(Failure::Stale(reason)) => (reason, true),
                 Err(Failure::Broken(reason)) => (reason, limit.again),

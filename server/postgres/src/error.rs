@@ -124,6 +124,17 @@ pub enum PostgresError {
         /// The reason why it cannot be kept, and advice for the user.
         why: String,
     },
+    /// A value that a column or a constraint of the table refuses. It does not name the address, which senders of
+    /// passages need not know.
+    #[error("{table} refuses ({what}): {reason}")]
+    Value {
+        /// The table as SQL names it.
+        table: String,
+        /// The work that was refused.
+        what: &'static str,
+        /// The column or the constraint where the server names it, and the SQLSTATE; never the value.
+        reason: String,
+    },
     /// A number of passages that no search returns.
     #[error("k is 0: a search returns at least 1 passage")]
     K,

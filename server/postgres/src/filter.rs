@@ -160,6 +160,7 @@ fn object(field: &str, value: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use crate::extension::Extension;
+    use crate::table::Longest;
 
     fn table() -> Table {
         Table {
@@ -171,6 +172,8 @@ mod tests {
             text: "\"text\"".into(),
             metadata: Some("\"metadata\"".into()),
             vector: "\"embedding\"".into(),
+            vector_number: 5,
+            longest: Longest::default(),
             is_partial: false,
             is_half: false,
             dim: 3,

@@ -46,14 +46,15 @@ pub(crate) fn check_dim(dim: usize, is_half: bool) -> Result<(), PostgresError> 
     Err(PostgresError::TooWide { dim, max, instead })
 }
 
-/// Returns `true` if an index orders the rows by inner product: a graph, or lists.
+/// Returns `true` if an index orders the rows by inner product with the column of vectors: a graph, or lists.
 pub(crate) async fn is_there(connection: &Connection, table: &Table) -> Result<bool, Failure> {
     let class = if table.is_half { "halfvec_ip_ops" } else { "vector_ip_ops" };
     let found = rows(
         connection,
         "SELECT 1 FROM pg_catalog.pg_index i JOIN pg_catalog.pg_opclass o ON o.oid = i.indclass[0] \
-         WHERE i.indrelid = $1 AND o.opcname = $2 AND i.indisvalid AND i.indpred IS NULL",
-        &[Param::Oid(table.oid), Param::Text(class.to_owned())],
+         WHERE i.indrelid = $1 AND o.opcname = $2 AND i.indkey[0]::int4 = $3 AND i.indisvalid \
+         AND i.indpred IS NULL",
+        &[Param::Oid(table.oid), Param::Text(class.to_owned()), Param::Int(table.vector_number)],
     )
     .await?;
     Ok(!found.is_empty())

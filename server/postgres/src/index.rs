@@ -122,9 +122,7 @@ impl PostgresIndex {
     }
 
     fn searching(&self) -> Limit {
-        // The server ends a statement first, and says so.
-        let each = self.address().timeout + Duration::from_secs(2);
-        Limit { each, patience: Duration::ZERO, again: true }
+        limit_of(self.address().timeout, 1)
     }
 
     /// Records the thread that asks the service whether it is there ([`watch`](dpr_index::search::watch)).
@@ -211,7 +209,7 @@ impl PostgresIndex {
         let (table, ef, conditions) = (&self.table, self.ef, &conditions);
         let search = Search { table, vectors, k, ef, conditions, timeout, cancel };
         let work = async |connection: &Connection| search.run(connection).await;
-        self.client.wait(self.client.call("searching", self.searching(), work))
+        self.client.wait(self.client.call("searching", limit_of(timeout, vectors.len()), work))
     }
 
     /// The passages with these ids that are there, in no order.
@@ -243,6 +241,14 @@ impl PostgresIndex {
     }
 }
 
+/// Returns the limits of so many searches, which run one after another: each may take its whole time.
+fn limit_of(timeout: Duration, searches: usize) -> Limit {
+    let searches = u32::try_from(searches.max(1)).unwrap_or(u32::MAX);
+    // The server ends a statement first, and says so.
+    let each = timeout.saturating_mul(searches).saturating_add(Duration::from_secs(2));
+    Limit { each, patience: Duration::ZERO, again: true }
+}
+
 /// Counts the passages.
 pub(crate) async fn count(connection: &Connection, table: &Table) -> Result<usize, Failure> {
     let condition = table.has_vector().map_or_else(String::new, |condition| format!(" WHERE {condition}"));
@@ -252,4 +258,16 @@ pub(crate) async fn count(connection: &Connection, table: &Table) -> Result<usiz
         None => 0,
     };
     Ok(usize::try_from(count).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_search_of_a_batch_has_the_time_of_one() {
+        let seconds = |searches| limit_of(Duration::from_secs(10), searches).each.as_secs();
+        assert_eq!((seconds(0), seconds(1), seconds(50)), (12, 12, 502));
+        assert_eq!(limit_of(Duration::MAX, usize::MAX).each, Duration::MAX);
+    }
 }

@@ -13,6 +13,7 @@ use tokio_postgres::types::Type;
 
 use crate::PostgresError;
 use crate::failure::Failure;
+use crate::params::rows as query;
 use crate::table::Table;
 
 /// Bytes of an id: an entry of a B-tree has about 2,700.
@@ -59,6 +60,21 @@ pub(crate) fn check_columns(rows: &[Row<'_>], table: &Table) -> Result<(), Postg
         if !table.id_type.holds(&passage.id) {
             let why = format!("cannot be kept as {}, the type of its column", table.id_type.name());
             return Err(refused(passage, "id", why));
+        }
+        let longest = table.longest;
+        for (field, value, longest) in [
+            ("id", &passage.id, longest.id),
+            ("title", &passage.title, longest.title),
+            ("text", &passage.text, longest.text),
+        ] {
+            if let Some(max) = longest
+                && value.chars().count() > max
+            {
+                let count = value.chars().count();
+                let why =
+                    format!("has {count} characters, its column holds up to {max}: alter its type to text");
+                return Err(refused(passage, field, why));
+            }
         }
         if table.title.is_none() && !passage.title.is_empty() {
             return Err(refused(passage, "title", "would be lost, since the table has no column for it"));
@@ -117,7 +133,12 @@ pub(crate) async fn write(
     writer.as_mut().finish().await?;
     // Without it the planner takes the batch for large, and may read all of the table.
     connection.batch_execute("ANALYZE pg_temp.dpr_batch (id)").await?;
-    let written = connection.execute(&merge(table, keep_metadata), &[]).await?;
+    let Merge { lock, update, insert } = merge(table, keep_metadata);
+    let mut written = 0;
+    if !query(connection, &lock, &[]).await?.is_empty() {
+        written += connection.execute(&update, &[]).await?;
+    }
+    written += connection.execute(&insert, &[]).await?;
     Ok(usize::try_from(written).unwrap_or(usize::MAX))
 }
 
@@ -131,7 +152,7 @@ fn binary(vector: &[f32]) -> Vec<u8> {
     bytes
 }
 
-/// A column of the table in the statement that merges a batch.
+/// A column of the table in the statements that merge a batch, which call the table `o` and the batch `s`.
 struct Merged<'a> {
     name: &'a str,
     /// Its value in a new row.
@@ -140,11 +161,14 @@ struct Merged<'a> {
     is_same: String,
     /// Its value when a row is replaced.
     replaced: String,
+    /// Its value when a row is replaced that another program added meanwhile, which is `t` then.
+    conflicting: String,
 }
 
 impl<'a> Merged<'a> {
     fn of(name: &'a str, value: &str, is_same: String) -> Self {
-        Self { name, value: value.to_owned(), is_same, replaced: format!("EXCLUDED.{name}") }
+        let (value, conflicting) = (value.to_owned(), format!("EXCLUDED.{name}"));
+        Self { name, replaced: value.clone(), value, is_same, conflicting }
     }
 
     fn of_text(name: &'a str, value: &str) -> Self {
@@ -152,8 +176,19 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// Returns the statement that takes the rows of `dpr_batch` into the table, but for those that are there as they are.
-fn merge(table: &Table, keep_metadata: bool) -> String {
+/// The statements that take the rows of `dpr_batch` into the table, but for those that are there as they are. Rows that
+/// are there are updated and not inserted, so that a table may have columns that new rows need and a passage lacks.
+struct Merge {
+    /// Locks the rows that differ, in the order of their ids, which an update does not keep.
+    lock: String,
+    /// Replaces them, and removes them from the batch, whatever a trigger makes of them.
+    update: String,
+    /// Adds those that are not there. A row that another program commits since the statements before, or adds at the
+    /// same moment, is replaced.
+    insert: String,
+}
+
+fn merge(table: &Table, keep_metadata: bool) -> Merge {
     let Table { name, id, text, vector, .. } = table;
     let id_type = table.id_type.name();
     let embedding = format!("s.embedding::{}", table.vector_type());
@@ -167,6 +202,8 @@ fn merge(table: &Table, keep_metadata: bool) -> String {
         if keep_metadata {
             metadata.is_same = format!("(s.metadata = '{{}}' OR {})", metadata.is_same);
             metadata.replaced =
+                format!("CASE WHEN s.metadata = '{{}}' THEN o.{name} ELSE s.metadata::jsonb END");
+            metadata.conflicting =
                 format!("CASE WHEN EXCLUDED.{name} = '{{}}'::jsonb THEN t.{name} ELSE EXCLUDED.{name} END");
         }
         columns.push(metadata);
@@ -177,11 +214,26 @@ fn merge(table: &Table, keep_metadata: bool) -> String {
     let values = list(|column| column.value.clone(), ", ");
     let is_same = list(|column| column.is_same.clone(), " AND ");
     let set = list(|column| format!("{} = {}", column.name, column.replaced), ", ");
-    format!(
-        "INSERT INTO {name} AS t ({id}, {names}) SELECT s.id::{id_type}, {values} FROM pg_temp.dpr_batch AS s \
-         WHERE NOT EXISTS (SELECT 1 FROM {name} AS o WHERE o.{id} = s.id::{id_type} AND {is_same}) ORDER BY s.id \
-         ON CONFLICT ({id}) DO UPDATE SET {set}"
-    )
+    let conflicting = list(|column| format!("{} = {}", column.name, column.conflicting), ", ");
+    // A column without a value makes the condition NULL.
+    let differs = format!("o.{id} = s.id::{id_type} AND ({is_same}) IS NOT TRUE");
+    Merge {
+        lock: format!(
+            "SELECT 1 FROM {name} AS o JOIN pg_temp.dpr_batch AS s ON {differs} ORDER BY o.{id} \
+             FOR NO KEY UPDATE OF o"
+        ),
+        update: format!(
+            "WITH updated AS (UPDATE {name} AS o SET {set} FROM pg_temp.dpr_batch AS s WHERE {differs} RETURNING s.id) \
+             DELETE FROM pg_temp.dpr_batch AS s USING updated WHERE s.id = updated.id"
+        ),
+        insert: format!(
+            "INSERT INTO {name} AS t ({id}, {names}) OVERRIDING SYSTEM VALUE SELECT s.id::{id_type}, {values} \
+             FROM pg_temp.dpr_batch AS s \
+             WHERE NOT EXISTS (SELECT 1 FROM {name} AS o WHERE o.{id} = s.id::{id_type} AND {is_same}) \
+             ORDER BY s.id \
+             ON CONFLICT ({id}) DO UPDATE SET {conflicting}"
+        ),
+    }
 }
 
 #[cfg(test)]

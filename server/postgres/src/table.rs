@@ -24,6 +24,9 @@ pub(crate) struct Table {
     pub(crate) text: String,
     pub(crate) metadata: Option<String>,
     pub(crate) vector: String,
+    /// The number of the column of vectors in the catalogue.
+    pub(crate) vector_number: i32,
+    pub(crate) longest: Longest,
     /// `true` if rows may have no vector; these are not passages.
     pub(crate) is_partial: bool,
     /// `true` if vectors are kept in 16 bits a number.
@@ -33,12 +36,28 @@ pub(crate) struct Table {
     pub(crate) comment: Option<String>,
 }
 
+/// The most characters of a passage's fields, where their columns have a limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Longest {
+    pub(crate) id: Option<usize>,
+    pub(crate) title: Option<usize>,
+    pub(crate) text: Option<usize>,
+}
+
 /// A column as the catalogue has it.
 struct Column {
+    number: i32,
     name: String,
     kind: String,
     modifier: i32,
     not_null: bool,
+}
+
+impl Column {
+    /// Returns the most characters of a value: N of varchar(N), whose modifier is N + 4.
+    fn longest(&self) -> Option<usize> {
+        usize::try_from(self.modifier - 4).ok().filter(|_| self.kind == "varchar")
+    }
 }
 
 /// Returns the name of the table as statements write it.
@@ -127,6 +146,9 @@ impl Table {
                 vector.kind
             ));
         }
+        let title = named.title.as_deref().unwrap_or("title");
+        let longest =
+            Longest { id: id.longest(), title: find(title).and_then(Column::longest), text: text.longest() };
         Ok(Self {
             oid,
             name: quoted(address),
@@ -136,6 +158,8 @@ impl Table {
             text: of_type(text, is_text(&text.kind), "text or varchar")?,
             metadata: optional(&named.metadata, "metadata", |kind| kind == "jsonb", "jsonb")?,
             vector: vector_name,
+            vector_number: vector.number,
+            longest,
             is_partial: !vector.not_null,
             is_half,
             dim,
@@ -196,7 +220,7 @@ pub(crate) fn vector_type(extension: &Extension, is_half: bool, dim: usize) -> S
 async fn columns(connection: &Connection, oid: u32) -> Result<Vec<Column>, Failure> {
     let found = rows(
         connection,
-        "SELECT a.attname::text, t.typname::text, a.atttypmod, a.attnotnull \
+        "SELECT a.attname::text, t.typname::text, a.atttypmod, a.attnotnull, a.attnum::int4 \
          FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
          WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped",
         &[Param::Oid(oid)],
@@ -208,6 +232,7 @@ async fn columns(connection: &Connection, oid: u32) -> Result<Vec<Column>, Failu
             kind: row.try_get(1)?,
             modifier: row.try_get(2)?,
             not_null: row.try_get(3)?,
+            number: row.try_get(4)?,
         })
     };
     found.iter().map(column).collect()

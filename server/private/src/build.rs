@@ -12,6 +12,7 @@ use dpr_core::private::encrypted::manifest::{
     TEXT_TABLE, Tables, TextEntry,
 };
 use dpr_core::private::encrypted::params::ROW_NORM;
+use dpr_core::private::encrypted::rank::rounded_row;
 use dpr_core::private::encrypted::{ManifestError, RankShape};
 use dpr_files::atomic::StagedDir;
 use dpr_files::progress::Progress;
@@ -21,11 +22,11 @@ use fs_err as fs;
 use half::f16;
 use rayon::prelude::*;
 
-use crate::columns::{self, Packed};
+use crate::columns::{self, Packed, Widest};
 use crate::principal::Principal;
 use crate::ranks::Transforms;
 use crate::tables::{MANIFEST, MOST_MANIFEST, dir_of_version};
-use crate::{BuildError, hint, order};
+use crate::{BuildError, hint, lengths, order};
 
 /// Options of building private tables.
 #[derive(Clone, Debug)]
@@ -51,7 +52,28 @@ pub struct Built {
     pub path: PathBuf,
     /// Their description, checked.
     pub tables: Tables,
+    /// Passages whose vectors were shortened: they are more than twice as long as those of 99.9 % of the passages.
+    pub shortened: usize,
+    /// The passage for which columns are longer than those of all others, where that makes a large hint.
+    pub widest: Option<Widest>,
 }
+
+impl Built {
+    /// Returns what is worth a warning, in sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let shortened = (self.shortened > 0).then(|| {
+            let count = self.shortened;
+            format!(
+                "encrypted search ranks {count} of the passages by shortened vectors, which are more than twice as long \
+                 as those of 99.9 % of the passages"
+            )
+        });
+        shortened.into_iter().chain(self.widest.as_ref().map(Widest::warning)).collect()
+    }
+}
+
+/// The fewest dimensions that questions are ranked by.
+const LEAST_DIMS: usize = 32;
 
 /// Returns the number of principal directions for so many passages whose vectors have `dim` numbers.
 pub fn default_dims(passages: usize, dim: usize) -> usize {
@@ -69,6 +91,8 @@ struct Rows {
     /// `[blocks, dims, degree]`.
     table: Vec<i8>,
     scale: f64,
+    /// Rows that are longer than the limit.
+    shortened: usize,
     /// The length of the longest row.
     norm: f64,
     /// The greatest root of the mean square length of a block's rows.
@@ -90,7 +114,7 @@ pub fn build(index: &Path, options: &BuildOptions, progress: &dyn Progress) -> R
 /// caller writes the index, or holds it against who does.
 ///
 /// # Errors
-/// [`BuildError`]: parameters that are refused, a passage that is too long, an unwritable directory,
+/// [`BuildError`]: parameters or vectors that are refused, a passage that is too long, an unwritable directory,
 /// [`BuildError::Interrupted`].
 pub fn build_of(
     loaded: &LoadedIndex,
@@ -99,6 +123,9 @@ pub fn build_of(
     progress: &dyn Progress,
 ) -> Result<Built, BuildError> {
     let (dim, count) = (loaded.index.dim(), loaded.index.len());
+    if dim < LEAST_DIMS {
+        return Err(BuildError::Narrow { dim, least: LEAST_DIMS });
+    }
     let dims = options.dims.unwrap_or_else(|| default_dims(count, dim));
     let shape = RankShape::new(options.rank_set, dims, count)?;
     if dims > dim {
@@ -109,7 +136,7 @@ pub fn build_of(
 
     progress.start("building private tables", "steps", 6);
     let vectors = loaded.matrix()?.as_slice();
-    let principal = Principal::of(vectors, dim, dims);
+    let principal = Principal::of(vectors, dim, dims)?;
     go_on()?;
     progress.advance(1);
     let coordinates = principal.project(vectors);
@@ -156,7 +183,7 @@ pub fn build_of(
     remove_others(index, loaded.number());
     progress.advance(1);
     progress.finish();
-    Ok(Built { path: target, tables })
+    Ok(Built { path: target, tables, shortened: rows.shortened, widest: packed.widest })
 }
 
 /// Builds private tables of a new version of the index in `index`, with the dimensions and the parameter set of those of
@@ -206,6 +233,11 @@ fn remove_others(index: &Path, number: u64) {
             let _ = fs::remove_dir_all(dir_of_version(index, other));
         }
     }
+}
+
+/// Returns `true` if a version of the index in `index` has private tables, so that the next one gets some too.
+pub fn has_tables(index: &Path) -> bool {
+    !numbers(index).is_empty()
 }
 
 /// Returns the versions of the index in `index` that have private tables.
@@ -258,39 +290,37 @@ impl Writing<'_> {
 }
 
 impl Rows {
-    /// Scales coordinates `[any, dims]`, as far as the parameters let them, and rounds them, in `order`.
+    /// Scales coordinates `[any, dims]`, as far as the parameters let them, and rounds them, in `order`. Those that are
+    /// [far longer](lengths::limit) than the others are shortened.
     fn round(shape: RankShape, coordinates: &[f32], order: &[u32]) -> Result<Self, BuildError> {
         let dims = shape.dims();
-        let norm = |row: &[f32]| row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-        let longest = coordinates.par_chunks(dims).map(norm).reduce(|| 0.0, f64::max);
-        if !(longest.is_finite() && longest > 1e-20) {
+        let all: Vec<f64> = coordinates.par_chunks(dims).map(lengths::of).collect();
+        let most = lengths::limit(all.clone());
+        if !(most.is_finite() && most > 1e-20) {
             return Err(BuildError::NoSpread);
         }
-        let rounded =
-            |number: f32, scale: f64| (f64::from(number) * scale).round().clamp(-127.0, 127.0) as i8;
-        let norm_at = |scale: f64| {
-            let squares = |row: &[f32]| row.iter().map(|x| i64::from(rounded(*x, scale)).pow(2)).sum::<i64>();
-            (coordinates.par_chunks(dims).map(squares).max().unwrap_or_default() as f64).sqrt()
+        let shortened = all.iter().filter(|length| **length > most).count();
+        let scale = ROW_NORM / most;
+        let rounded = |row: &[f32]| {
+            let row: Vec<f64> = row.iter().map(|number| f64::from(*number)).collect();
+            rounded_row(&row, scale)
         };
-        // Rounding makes rows longer, by little.
-        let mut scale = ROW_NORM / longest;
-        while norm_at(scale) > ROW_NORM {
-            scale *= 0.995;
-        }
+        let squares = |row: &[i8]| row.iter().map(|number| i64::from(*number).pow(2)).sum::<i64>();
+        let longest = coordinates.par_chunks(dims).map(|row| squares(&rounded(row))).max();
+        let norm = (longest.unwrap_or_default() as f64).sqrt();
         let degree = shape.set().degree;
         let mut table = vec![0i8; shape.blocks() * dims * degree];
         table.par_chunks_mut(dims * degree).zip(order.par_chunks(degree)).for_each(|(block, rows)| {
             for (place, row) in rows.iter().enumerate() {
-                let row = &coordinates[*row as usize * dims..][..dims];
+                let row = rounded(&coordinates[*row as usize * dims..][..dims]);
                 for (polynomial, number) in block.chunks_exact_mut(degree).zip(row) {
-                    polynomial[place] = rounded(*number, scale);
+                    polynomial[place] = number;
                 }
             }
         });
-        let squares = |block: &[i8]| block.iter().map(|number| i64::from(*number).pow(2)).sum::<i64>();
         let greatest = table.par_chunks(dims * degree).map(squares).max().unwrap_or_default();
         let block_norm = (greatest as f64 / degree as f64).sqrt();
-        Ok(Self { norm: norm_at(scale), shape, table, scale, block_norm })
+        Ok(Self { shape, table, scale, shortened, norm, block_norm })
     }
 
     fn manifest(&self, index: &LoadedIndex, packed: &Packed, text_norm: f64) -> Manifest {

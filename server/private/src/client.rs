@@ -2,24 +2,26 @@
 //!
 //! What is sent depends on the tables and on `k` alone: one ranking, then always `k` columns in one request, whatever
 //! the question and the answers are. Between the two everybody asks for what changed since the tables were made, where the
-//! server says that something did. An answer that is wrong is told after both were sent, and nothing is sent again.
+//! server says that something did, and all of it is read before the texts are asked for. A wrong answer to the ranking,
+//! of the right length, is told after both were sent. A wrong delta, and an answer that the transport refuses, end the
+//! search before the fetch; neither depends on the question. Nothing is sent again.
 
 use std::error::Error;
 use std::io::Read as _;
 
 use dpr_core::model::hex;
-use dpr_core::private::encrypted::delta::MOST_DELTA;
+use dpr_core::private::encrypted::delta::{MOST_DELTA, MOST_TEXT};
 use dpr_core::private::encrypted::manifest::Tables;
 use dpr_core::private::encrypted::search::{Found, Masks, PUBLIC_FILES, Public, SearchError};
-use dpr_core::private::encrypted::{ManifestError, RandomError, WireError};
+use dpr_core::private::encrypted::{Delta, ManifestError, RandomError, WireError};
 use dpr_data::Passage;
 use dpr_index::search::Hit;
 use flate2::read::DeflateDecoder;
 
 use crate::answer::MOST_FETCHES;
 
-/// The most bytes of the passages of a column, decompressed.
-const MOST_TEXT: u64 = 16 << 20;
+/// The most bytes of the passages of a column that are decompressed.
+const MOST_READ: usize = 2 * MOST_TEXT;
 
 /// The error of a transport.
 pub type TransportError = Box<dyn Error + Send + Sync>;
@@ -68,8 +70,8 @@ pub enum ClientError {
     /// An answer is not what it should be.
     #[error("the server's answer is refused: {0}")]
     Answer(#[from] WireError),
-    /// The passages of a column cannot be read, although it is the column of the tables.
-    #[error("the passages of a fetched column cannot be read: {0}")]
+    /// The passages of a column cannot be read, although it is the column of the tables, or those of a delta.
+    #[error("passages that the server sent cannot be read: {0}")]
     Passages(String),
     /// `k` outside its range.
     #[error("`k` is {0}, outside 1 to {MOST_FETCHES}")]
@@ -180,6 +182,7 @@ impl<T: Transport> Client<T> {
         if self.public.is_behind(&ranking) {
             let path = format!("/v1/encrypted/delta/{}", hex(&self.tables().version));
             let delta = self.transport.get(&path, MOST_DELTA as u64).map_err(ClientError::Transport)?;
+            check_texts(self.public.tables(), &delta)?;
             self.public.update(&delta)?;
         }
         let (message, chosen) = self.public.choose(ranking)?;
@@ -194,11 +197,31 @@ impl<T: Transport> Client<T> {
     }
 }
 
-/// Decompresses the passages of a column.
-fn inflate(column: &[u8]) -> Result<Vec<u8>, ClientError> {
+/// Refuses a delta that does not hold as many passages as it adds. All of them are read before the texts are asked for:
+/// if only those were that a question finds, an error would tell the server that the question is near them.
+fn check_texts(tables: &Tables, delta: &[u8]) -> Result<(), ClientError> {
+    let Delta { codes, texts, .. } = Delta::read(tables, delta)?;
+    let (texts, added) = (inflate(&texts)?, codes.len() / tables.rank.dims());
+    let mut read = 0;
+    for line in texts.split_inclusive(|byte| *byte == b'\n') {
+        passage(line, 0)?;
+        read += 1;
+    }
+    if read != added {
+        return Err(ClientError::Passages(format!("{read} of {added} that were added are there")));
+    }
+    Ok(())
+}
+
+/// Decompresses the passages of a column or of a delta.
+fn inflate(packed: &[u8]) -> Result<Vec<u8>, ClientError> {
     let mut text = Vec::new();
-    let inflated = DeflateDecoder::new(column).take(MOST_TEXT).read_to_end(&mut text);
+    // One byte more, so that texts that are too long are seen as such.
+    let inflated = DeflateDecoder::new(packed).take(MOST_READ as u64 + 1).read_to_end(&mut text);
     inflated.map_err(|error| ClientError::Passages(error.to_string()))?;
+    if text.len() > MOST_READ {
+        return Err(ClientError::Passages(format!("they have more than {MOST_READ} bytes, decompressed")));
+    }
     Ok(text)
 }
 

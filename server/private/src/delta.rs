@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use dpr_core::private::encrypted::Delta;
+use dpr_core::private::encrypted::delta::MOST_TEXT;
 use dpr_files::lock;
 use dpr_index::{FileError, Snapshot};
 
 use crate::{Tables, columns};
 
 pub use dpr_core::private::encrypted::delta::{MOST_CHANGED, MOST_DELTA};
-
-/// The most bytes of the added passages, before they are compressed: half of what a client decompresses.
-const MOST_TEXT: usize = 8 << 20;
 
 /// A delta that cannot be made.
 #[derive(Debug, thiserror::Error)]

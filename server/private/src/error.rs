@@ -25,7 +25,9 @@ pub enum BuildError {
     #[error("the private tables that were made are wrong: {0}")]
     Wire(#[from] WireError),
     /// A passage that is too long to be fetched.
-    #[error("passage `{id}` has {bytes} bytes compressed; a column of the table of texts holds {most}")]
+    #[error(
+        "passage `{id}` has {bytes} bytes compressed; a column of private tables holds {most}: split it or delete it"
+    )]
     Passage {
         /// Its id.
         id: String,
@@ -35,7 +37,10 @@ pub enum BuildError {
         most: usize,
     },
     /// Texts that do not fit the largest table.
-    #[error("the texts fill {columns} columns of {rows} bytes; the largest table has {most}")]
+    #[error(
+        "the texts fill {columns} columns of {rows} bytes; the largest table has {most}: split the passages between \
+         several indexes"
+    )]
     TooLarge {
         /// Columns that are needed.
         columns: usize,
@@ -45,8 +50,21 @@ pub enum BuildError {
         most: usize,
     },
     /// Vectors that all lie in one place.
-    #[error("the vectors of the passages do not differ, so there is nothing to rank by")]
+    #[error(
+        "the vectors of the passages do not differ, so there is nothing to rank by: two different passages are needed"
+    )]
     NoSpread,
+    /// Vectors with fewer numbers than a question is ranked by.
+    #[error("the vectors have {dim} numbers, encrypted search needs {least}: take a model of longer vectors")]
+    Narrow {
+        /// Numbers in a vector.
+        dim: usize,
+        /// The fewest there can be.
+        least: usize,
+    },
+    /// Vectors so long that their products overflow.
+    #[error("the products of the vectors overflow: scale the vectors to length 1, and build the index again")]
+    Overflow,
     /// The build was told to stop.
     #[error("the build was interrupted; nothing was changed")]
     Interrupted,

@@ -34,7 +34,7 @@ pub(crate) fn of_texts(shape: &FetchShape, tables: &TablesHash, table: &[i8]) ->
             ring.add_product(&mut sums, &ring.of_signed(&numbers), turned);
         }
         let high = |number: u32| ((number.wrapping_add(1 << 15)) >> 16) as u16;
-        ring.coefficients(sums).into_iter().flat_map(move |number| high(number).to_le_bytes())
+        ring.coefficients(&mut sums).into_iter().flat_map(move |number| high(number).to_le_bytes())
     };
     table.par_chunks(shape.columns()).flat_map_iter(row).collect()
 }

@@ -79,6 +79,7 @@ mod delta;
 mod delta_cache;
 mod error;
 mod hint;
+mod lengths;
 mod order;
 mod principal;
 mod ranks;
@@ -89,7 +90,8 @@ mod tables;
 mod tests;
 
 pub use answer::{AnswerError, FetchQuestion, MOST_FETCHES, RankQuestion};
-pub use build::{BuildOptions, Built, build, build_as_before, build_of, default_dims};
+pub use build::{BuildOptions, Built, build, build_as_before, build_of, default_dims, has_tables};
+pub use columns::{Widest, check_passage};
 pub use delta::{DeltaError, MOST_CHANGED, MOST_DELTA};
 pub use error::{BuildError, OpenError};
 pub use tables::{MANIFEST, Tables, dir_of_version};

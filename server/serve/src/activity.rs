@@ -15,6 +15,7 @@ use dpr_files::lock;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 
+use super::open::ShareTaken;
 use super::patient::LEAST;
 use super::places::Place;
 
@@ -34,8 +35,17 @@ struct Requests {
     /// For each request what its client takes of the answer; `None` while there is no answer yet.
     waiting: HashMap<u64, Option<Taken>>,
     next: u64,
-    /// Since when there is no request.
+    /// `true` while the socket has bytes that its peer has not taken yet: the end of an answer is written after its
+    /// request has ended.
+    is_writing: bool,
+    /// Since when there is no request and nothing to write.
     idle: Instant,
+}
+
+impl Requests {
+    fn are_none(&self) -> bool {
+        self.waiting.is_empty() && !self.is_writing
+    }
 }
 
 /// Bytes that a client has taken of an answer, and since when.
@@ -74,7 +84,7 @@ pub(super) enum Overdue {
 
 impl Activity {
     pub(super) fn new() -> Arc<Self> {
-        let requests = Requests { waiting: HashMap::new(), next: 0, idle: Instant::now() };
+        let requests = Requests { waiting: HashMap::new(), next: 0, is_writing: false, idle: Instant::now() };
         Arc::new(Self { requests: Mutex::new(requests), closing: Notify::new() })
     }
 
@@ -94,7 +104,14 @@ impl Activity {
     /// Returns for how long there has been no request; `None` while there is one.
     pub(super) fn idle_for(&self) -> Option<Duration> {
         let requests = self.requests();
-        requests.waiting.is_empty().then(|| requests.idle.elapsed())
+        requests.are_none().then(|| requests.idle.elapsed())
+    }
+
+    /// Notes whether the socket waits for its peer to take what is written to it.
+    pub(super) fn set_writing(&self, is_writing: bool) {
+        let mut requests = self.requests();
+        requests.is_writing = is_writing;
+        requests.idle = Instant::now();
     }
 
     /// Asks for the end of the connection.
@@ -114,7 +131,7 @@ impl Activity {
         loop {
             tokio::time::sleep(pause).await;
             let mut requests = self.requests();
-            if requests.waiting.is_empty() && requests.idle.elapsed() >= idle {
+            if requests.are_none() && requests.idle.elapsed() >= idle {
                 return Overdue::Idle;
             }
             if requests.waiting.values_mut().flatten().any(|taken| taken.is_too_little(patience)) {
@@ -140,7 +157,7 @@ impl InProgress {
     }
 
     /// Returns the answer's body, watched; `place` is given back with its end.
-    pub(super) fn watch(self, body: Body, place: Option<Place>) -> Body {
+    pub(super) fn watch(self, body: Body, place: Option<(ShareTaken, Place)>) -> Body {
         self.took(0);
         Body::new(Watched { body, rest: Bytes::new(), part: 0, request: self, _place: place })
     }
@@ -162,7 +179,7 @@ struct Watched {
     /// Bytes of the last part: taken when the next one is asked for.
     part: usize,
     request: InProgress,
-    _place: Option<Place>,
+    _place: Option<(ShareTaken, Place)>,
 }
 
 impl HttpBody for Watched {

@@ -32,7 +32,8 @@ use utoipa::ToSchema;
 pub struct SearchHit {
     /// The passage's id in the corpus.
     pub id: String,
-    /// Inner product of the question's and the passage's vector; greater is better.
+    /// Inner product of the question's and the passage's vector; for a question sent as text, the score of its
+    /// `method`. Greater is better.
     pub score: f32,
     /// The passage's title.
     pub title: String,

@@ -29,10 +29,25 @@ pub(super) async fn json_body(
     request: Request,
     kind: BodyKind,
 ) -> Result<HeldBody, ApiError> {
-    let limit = state.limits().max_body;
+    let media_type = check_media_type(request.headers());
+    let body = body_of(state, request, kind, state.limits().max_body).await?;
+    if body.is_empty() {
+        return Err(ApiError::EmptyBody(kind));
+    }
+    media_type?;
+    Ok(body)
+}
+
+/// The bytes of a body of this kind and of at most `limit` bytes. One that finds no room is counted.
+async fn body_of(
+    state: &AppState,
+    request: Request,
+    kind: BodyKind,
+    limit: usize,
+) -> Result<HeldBody, ApiError> {
     // A question in the address would end up in logs and histories on the way here.
     if request.uri().query().is_some_and(|query| !query.is_empty()) {
-        return Err(ApiError::TextSearchDisabled);
+        return Err(ApiError::UnexpectedQuery);
     }
     let declared = request
         .headers()
@@ -41,20 +56,13 @@ pub(super) async fn json_body(
     if declared.is_some_and(|bytes| bytes > limit.saturating_add(DRAINED)) {
         return Err(ApiError::BodyTooLarge { kind, limit });
     }
-    let media_type = check_media_type(request.headers());
     let span = Trace::of(&request).read_body();
-    let body = read(request.into_body(), kind, limit, state.bodies()).instrument(span).await.inspect_err(
-        |error| {
-            if matches!(error, ApiError::BodiesFull { .. }) {
-                state.metrics().refusals().refused(Refused::Bodies);
-            }
-        },
-    )?;
-    if body.is_empty() {
-        return Err(ApiError::EmptyBody(kind));
-    }
-    media_type?;
-    Ok(body)
+    let body = read(request.into_body(), kind, limit, state.bodies()).instrument(span).await;
+    body.inspect_err(|error| {
+        if matches!(error, ApiError::BodiesFull { .. }) {
+            state.metrics().refusals().refused(Refused::Bodies);
+        }
+    })
 }
 
 /// Returns what a JSON body of this kind says.
@@ -74,20 +82,10 @@ pub(super) async fn binary_body(
     request: Request,
     limit: usize,
 ) -> Result<HeldBody, ApiError> {
-    if request.uri().query().is_some_and(|query| !query.is_empty()) {
-        return Err(ApiError::TextSearchDisabled);
-    }
     let kind = BodyKind::Encrypted;
     let media_type = essence(request.headers()).filter(|essence| essence == "application/octet-stream");
     let sent = essence(request.headers()).unwrap_or_else(|| "absent".into());
-    let span = Trace::of(&request).read_body();
-    let body = read(request.into_body(), kind, limit, state.bodies()).instrument(span).await.inspect_err(
-        |error| {
-            if matches!(error, ApiError::BodiesFull { .. }) {
-                state.metrics().refusals().refused(Refused::Bodies);
-            }
-        },
-    )?;
+    let body = body_of(state, request, kind, limit).await?;
     match media_type {
         Some(_) if body.is_empty() => Err(ApiError::EmptyBody(kind)),
         Some(_) => Ok(body),

@@ -10,7 +10,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response};
-use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -23,7 +22,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::activity::Overdue;
-use super::error::ApiError;
+use super::crowded::Crowded;
 use super::open::Opened;
 use super::patient::Patient;
 use super::places::Places;
@@ -74,7 +73,7 @@ impl Connection {
         // A client that vanished is asked after, so that a handler need not find out by writing.
         let keepalive = TcpKeepalive::new().with_time(self.idle.max(KEEPALIVE)).with_interval(KEEPALIVE);
         let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
-        let socket = Patient::new(socket, self.patience);
+        let socket = Patient::new(socket, self.patience, Arc::clone(&self.opened.activity));
         let Some(tls) = self.tls.clone() else { return self.http_1(socket).await };
         let mut stopping = self.stopping.clone();
         let accepted = tokio::select! {
@@ -125,24 +124,26 @@ impl Connection {
     async fn http_2(mut self, socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let activity = Arc::clone(&self.opened.activity);
         let (peer, app, places, wait) = (self.peer, self.app, self.places, self.idle);
-        let (is_single, scheme) = (self.is_single, Scheme("https"));
+        let (is_single, scheme, share) = (self.is_single, Scheme("https"), self.opened.share());
         let watched = Arc::clone(&activity);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (app, places) = (app.clone(), places.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let (app, places, share) = (app.clone(), places.clone(), share.clone());
             let (in_progress, is_only) = watched.begin();
             if is_single {
                 // No further stream is taken; this one is answered.
                 watched.close();
             }
             async move {
-                // A connection has one place. Requests that it sends beside each other take theirs as connections do.
-                let place = match is_only {
-                    true => None,
-                    false => match timeout(wait, places.take_for_request()).await {
-                        Ok(place) => Some(place),
-                        Err(_) => return Ok(ApiError::ConnectionsFull.into_response()),
-                    },
-                };
+                // A connection has one place. Requests that it sends beside each other take theirs as connections do, and
+                // count in the share of their client.
+                let mut place = None;
+                if !is_only {
+                    let take = async { (share.take_for_request().await, places.take_for_request().await) };
+                    place = timeout(wait, take).await.ok();
+                    if place.is_none() {
+                        request.extensions_mut().insert(Crowded);
+                    }
+                }
                 let response = answer(app, peer, scheme, request).await?;
                 Ok::<_, Infallible>(response.map(|body| in_progress.watch(body, place)))
             }

@@ -26,7 +26,7 @@ use super::trace::Trace;
 
 /// Returns the tables, if they are of the version that is searched and a delta can tell what has changed since, and the
 /// number of those changes.
-fn tables_of(ready: &Ready) -> Result<(Arc<TablesOfVersion>, u64), ApiError> {
+pub(super) fn tables_of(ready: &Ready) -> Result<(Arc<TablesOfVersion>, u64), ApiError> {
     let served = ready.serving.encrypted.as_ref().ok_or(ApiError::NoEncryptedSearch)?;
     let index = ready.serving.search.describe();
     let tables = served.of(&index).filter(|_| Tables::takes(index.added, index.removed));
@@ -83,7 +83,7 @@ pub(super) async fn file(
 ) -> Result<Response, ApiError> {
     let (served, _) = tables_of(state.ready()?.as_ref())?;
     let file = served.files.iter().find(|file| file.name == name && file.sha256 == sha256);
-    respond_by_content(file, PATH, [&sha256, &name], &request).await
+    respond_by_content(file, PATH, [&sha256, &name], &request, state.access()).await
 }
 
 /// What has changed in the index since the tables were made of it.
@@ -121,7 +121,10 @@ pub(super) async fn delta(
     let (made, _) = gate.run(place, move || served.tables.delta(&snapshot)).await?;
     let delta = made.map_err(|error| match error {
         DeltaError::OtherVersion | DeltaError::TooLarge { .. } => ApiError::OutdatedTables,
-        _ => ApiError::Internal("the delta could not be made"),
+        error => {
+            tracing::error!("the delta of the private tables could not be made: {error}");
+            ApiError::Internal("the delta could not be made")
+        }
     })?;
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))];
     Ok(respond_tagged(&request, &tag, || (kind, Bytes::from_owner(delta))))

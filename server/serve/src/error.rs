@@ -17,6 +17,9 @@ pub enum ApiError {
     /// A body that is not JSON, or not of the documented shape; the text says why.
     #[error("the body is not {name}: {1}", name = .0.name())]
     InvalidJson(BodyKind, String),
+    /// A query string, on a route that takes a body.
+    #[error("this route takes no query string: what is in an address is kept in logs and histories")]
+    UnexpectedQuery,
     /// A field the search request does not have.
     #[error("the search request has no field `{0}`")]
     UnknownField(String),
@@ -65,7 +68,7 @@ pub enum ApiError {
         /// The field of the body.
         name: &'static str,
         /// As the body had it.
-        got: usize,
+        got: String,
         /// The limit.
         max: usize,
     },
@@ -172,8 +175,8 @@ pub enum ApiError {
     /// A change to an index that this server only searches.
     #[error("this server does not let its index be changed")]
     UpdatesDisabled,
-    /// A change through a name or from a page that is not this machine's, on a server without a token; the text says
-    /// which.
+    /// A change through a name or a proxy, or from a page or an address, that is not this machine's, on a server
+    /// without a token; the text says which.
     #[error("this server has no token, so it takes updates from programs of its own machine only: {0}")]
     ForeignUpdate(String),
     /// A request without a key, or with one that the server does not know, where one is needed.
@@ -194,8 +197,9 @@ pub enum ApiError {
         /// Whole seconds until then.
         seconds: u64,
     },
-    /// All connections are in use; this one answers health checks alone.
-    #[error("the server is busy: all of its connections are in use")]
+    /// All connections are in use, or all that one client may have: this one answers health checks alone, or takes no
+    /// request beside those that it has.
+    #[error("the server is busy: all connections that it has, or has for one client, are in use")]
     ConnectionsFull,
     /// More passages or ids in one update than it may hold.
     #[error("the update has {got} {what}; one update holds at most {max}")]
@@ -266,6 +270,14 @@ pub enum ApiError {
     /// A passage that cannot be added; the text says which and why.
     #[error("{0}")]
     InvalidPassage(String),
+    /// A passage that the private tables of the index cannot hold.
+    #[error("`passages[{position}]`: {reason}")]
+    PassageNotPacked {
+        /// Place of the passage in the body, from 0.
+        position: usize,
+        /// The passage, its bytes and the limit.
+        reason: String,
+    },
     /// A part of a passage that is longer than an index takes.
     #[error("`passages[{position}].{field}` has {bytes} bytes; an index takes at most {max}")]
     PassageTooLong {
@@ -302,6 +314,7 @@ impl ApiError {
         match self {
             Self::EmptyBody(_) => ErrorCode::EmptyBody,
             Self::InvalidJson(..) | Self::UnknownField(_) | Self::MissingField(_) => ErrorCode::InvalidJson,
+            Self::UnexpectedQuery => ErrorCode::UnexpectedQuery,
             Self::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
             Self::InvalidVector(..) | Self::InvalidBatch { .. } => ErrorCode::InvalidVector,
             Self::TooCostly { .. } => ErrorCode::TooCostly,
@@ -343,9 +356,10 @@ impl ApiError {
             Self::UpdatesDisabled | Self::ForeignUpdate(_) => ErrorCode::UpdatesDisabled,
             Self::Unauthorized { .. } => ErrorCode::Unauthorized,
             Self::MissingScope(_) => ErrorCode::MissingScope,
-            Self::InvalidPassage(_) | Self::PassageTooLong { .. } | Self::InvalidIds(_) => {
-                ErrorCode::InvalidPassage
-            }
+            Self::InvalidPassage(_)
+            | Self::PassageTooLong { .. }
+            | Self::PassageNotPacked { .. }
+            | Self::InvalidIds(_) => ErrorCode::InvalidPassage,
             Self::UnknownPassage(_) => ErrorCode::UnknownPassage,
             Self::UpdatesBroken | Self::Internal(_) => ErrorCode::Internal,
         }

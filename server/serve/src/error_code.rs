@@ -12,6 +12,8 @@ pub enum ErrorCode {
     EmptyBody,
     /// 400: the body is not JSON, or not a search request.
     InvalidJson,
+    /// 400: the address has a query string, where all is said in the body.
+    UnexpectedQuery,
     /// 403: a question was sent as text.
     TextSearchDisabled,
     /// 403: a question was sent to be answered, and the server has no reader.
@@ -90,7 +92,7 @@ impl ErrorCode {
     /// The HTTP status the code travels with.
     pub fn status(self) -> StatusCode {
         match self {
-            Self::EmptyBody | Self::InvalidJson => StatusCode::BAD_REQUEST,
+            Self::EmptyBody | Self::InvalidJson | Self::UnexpectedQuery => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::TextSearchDisabled
             | Self::AnswersDisabled

@@ -3,8 +3,10 @@
 
 use std::error::Error;
 
+use dpr_core::EncodeError;
 use dpr_encode::{EncodingError, UpdateError};
 use dpr_index::search::{SearchError, WriteError};
+use dpr_index::sparse::SparseError;
 use dpr_index::{FileError, QueryError, UpdateError as IndexError};
 
 use super::error::ApiError;
@@ -22,8 +24,16 @@ impl From<SearchError> for ApiError {
             }
             // A filter may allow no passage of the index as it is now.
             SearchError::NothingAllowed | SearchError::NoMetadata => Self::InvalidFilter(error.to_string()),
-            SearchError::NoSparse | SearchError::NoVectors => Self::UnsupportedMethod(error.to_string()),
-            SearchError::Encode(_) => Self::InvalidQuestion(error.to_string()),
+            SearchError::NoSparse | SearchError::NoVectors | SearchError::Sparse(SparseError::NotBuiltIn) => {
+                Self::UnsupportedMethod(error.to_string())
+            }
+            SearchError::Encode(EncodeError::Empty | EncodeError::Length { .. }) => {
+                Self::InvalidQuestion(error.to_string())
+            }
+            SearchError::Encode(error) => {
+                tracing::error!("a question could not be encoded: {}", encoder_cause(&error));
+                Self::Internal("the question could not be encoded")
+            }
             // Nobody waits for the answer of a search that was cancelled.
             SearchError::Stopped(_) => Self::NotReady("told to stop this search before its end"),
             SearchError::Unavailable(_) => {
@@ -35,6 +45,26 @@ impl From<SearchError> for ApiError {
                 Self::Internal("the search failed")
             }
         }
+    }
+}
+
+/// Returns why an encoder failed, for the log: nothing of the text, as a tokenizer's error may hold.
+fn encoder_cause(error: &EncodeError) -> String {
+    match error {
+        EncodeError::Tokenizer(_) => "the tokenizer failed".to_owned(),
+        EncodeError::TokenId { .. } | EncodeError::TokenType { .. } => {
+            "the tokenizer is not that of the encoder".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
+/// Returns why passages could not be encoded, for the log: nothing of their ids and texts.
+fn encoding_cause(error: &UpdateError) -> String {
+    match error {
+        UpdateError::Encoding(EncodingError::Batch { source, .. }) => encoder_cause(source),
+        UpdateError::Encoding(EncodingError::Vector { source, .. }) => source.to_string(),
+        _ => "their vectors could not be collected".to_owned(),
     }
 }
 
@@ -77,7 +107,7 @@ impl From<UpdateError> for ApiError {
                 Self::Internal("the update could not be written")
             }
             _ => {
-                tracing::error!("passages of an update could not be encoded");
+                tracing::error!("passages of an update could not be encoded: {}", encoding_cause(&error));
                 Self::Internal("the passages could not be encoded")
             }
         }

@@ -16,8 +16,10 @@ use flate2::write::GzEncoder;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::ReaderStream;
 
+use super::access::Access;
 use super::error::ApiError;
 use super::range::{self, Wanted};
+use super::scope::Scope;
 
 /// Bytes read from the disk at a time.
 const CHUNK: usize = 256 << 10;
@@ -42,6 +44,30 @@ pub struct ServedFile {
 struct Part {
     content: Content,
     bytes: u64,
+}
+
+/// The caches that may keep a file.
+#[derive(Debug, Clone, Copy)]
+enum Sharing {
+    /// All, those of proxies too.
+    Public,
+    /// The client's own cache alone.
+    Private,
+}
+
+impl Sharing {
+    /// Returns who may keep the files of a model, of tables and of a projection: a cache that many share would hand out
+    /// those that need a key to clients without one.
+    fn of(access: &Access) -> Self {
+        if access.needs_key(Scope::Search) { Self::Private } else { Self::Public }
+    }
+
+    fn cache_control(self) -> &'static str {
+        match self {
+            Self::Public => "public, max-age=31536000, immutable",
+            Self::Private => "private, max-age=31536000, immutable",
+        }
+    }
 }
 
 /// The place of a file's content.
@@ -176,11 +202,12 @@ impl ServedFile {
         Self { plain, name, sha256, media_type: "application/octet-stream", chunks: None, gzip: None }
     }
 
-    /// Answers a GET or HEAD with these request headers: 200, 206, 304 or 416.
+    /// Answers a GET or HEAD with these request headers: 200, 206, 304 or 416. Caches may keep the file as `sharing`
+    /// says.
     ///
     /// # Errors
     /// [`ApiError::Internal`] when the file is gone or no longer as long as it was.
-    pub(super) async fn respond(&self, request: &HeaderMap) -> Result<Response, ApiError> {
+    async fn respond(&self, request: &HeaderMap, sharing: Sharing) -> Result<Response, ApiError> {
         let plain_tag = format!("\"{}\"", self.sha256);
         let gzip_tag = format!("\"{}-gzip\"", self.sha256);
         let range = match text(request, &header::RANGE) {
@@ -191,7 +218,7 @@ impl ServedFile {
         let tag = if gzip.is_some() { &gzip_tag } else { &plain_tag };
         let response = Response::builder()
             .header(header::ETAG, tag)
-            .header(header::CACHE_CONTROL, "public, max-age=31536000, immutable")
+            .header(header::CACHE_CONTROL, sharing.cache_control())
             .header(header::VARY, "accept-encoding");
         if text(request, &header::IF_NONE_MATCH).is_some_and(|tags| lists(tags, &[&plain_tag, &gzip_tag])) {
             return finish(response.status(StatusCode::NOT_MODIFIED), Body::empty());
@@ -233,9 +260,10 @@ pub(super) async fn respond_by_content(
     path: &str,
     [sha256, name]: [&str; 2],
     request: &HeaderMap,
+    access: &Access,
 ) -> Result<Response, ApiError> {
     match file {
-        Some(file) => file.respond(request).await,
+        Some(file) => file.respond(request, Sharing::of(access)).await,
         None => Err(ApiError::NotFound(format!("{path}/files/{sha256}/{name}").chars().take(160).collect())),
     }
 }

@@ -12,6 +12,7 @@ impl ApiError {
     pub fn fix(&self) -> String {
         match self {
             Self::EmptyBody(kind) | Self::InvalidJson(kind, _) => kind.form().into(),
+            Self::UnexpectedQuery => "send the address without `?` and what follows, and all else in the body".into(),
             Self::UnknownField(_) => {
                 "the fields are `vector` (or `vectors` for a batch), `k`, `filter` and `model`".into()
             }
@@ -73,7 +74,7 @@ impl ApiError {
                 "change the index where it is kept, or ask the operator of the server to allow updates".into()
             }
             Self::ForeignUpdate(_) => {
-                "send it to localhost and from no page, or start the server with DPR_UPDATE_TOKEN and send that".into()
+                "send it to localhost, through no proxy and from no page, or start the server with DPR_UPDATE_TOKEN and send that".into()
             }
             Self::Unauthorized { .. } => {
                 "send the header `authorization: Bearer KEY` or `x-api-key: KEY`, with a key that the operator gave out".into()
@@ -100,7 +101,11 @@ impl ApiError {
             Self::NoSmallModel => {
                 "load the encoder of GET /v1/model, or ask the operator of the server for `dpr serve --small`".into()
             }
-            Self::NoModel => "make vectors with the model that GET /v1/index names".into(),
+            Self::NoModel => {
+                "make vectors with the model that GET /v1/index names, or ask the operator of the server for \
+                 `dpr serve --model`"
+                    .into()
+            }
             Self::AnswersDisabled => {
                 "ask POST /v1/search/text for passages, or the operator of the server to load a reader".into()
             }
@@ -117,7 +122,7 @@ impl ApiError {
                  and vectors where the server encodes none; nothing was changed"
                     .into()
             }
-            Self::PassageTooLong { field: "text", .. } => {
+            Self::PassageTooLong { field: "text", .. } | Self::PassageNotPacked { .. } => {
                 "split the text into several passages; nothing was changed".into()
             }
             Self::PassageTooLong { field, .. } => format!("shorten the {field}; nothing was changed"),

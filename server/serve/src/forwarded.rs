@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 
 /// Header to which every proxy appends the address that it was called from.
-const FORWARDED: &str = "x-forwarded-for";
+pub(crate) const FORWARDED: &str = "x-forwarded-for";
 
 /// Returns the address of a request's sender: `peer`, or what the farthest of `proxies` trusted proxies was called
 /// from.
@@ -16,9 +16,10 @@ pub(crate) fn client_address(peer: Option<IpAddr>, headers: &HeaderMap, proxies:
     if proxies == 0 {
         return peer;
     }
-    let values: Vec<&str> =
-        headers.get_all(FORWARDED).iter().filter_map(|value| value.to_str().ok()).collect();
-    let entry = values.iter().rev().flat_map(|value| value.rsplit(',')).nth(proxies - 1);
+    // As bytes: an entry that is not text still counts as an entry.
+    let values: Vec<&[u8]> = headers.get_all(FORWARDED).iter().map(HeaderValue::as_bytes).collect();
+    let mut entries = values.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b','));
+    let entry = entries.nth(proxies - 1).and_then(|entry| std::str::from_utf8(entry).ok());
     entry.and_then(|entry| address(entry.trim())).or(peer)
 }
 
@@ -58,5 +59,15 @@ mod tests {
         for (values, proxies, expected) in cases {
             assert_eq!(of(values, *proxies), *expected, "{values:?} {proxies}");
         }
+    }
+
+    #[test]
+    fn entries_that_are_no_text_are_counted_and_name_no_address() {
+        let mut headers = HeaderMap::new();
+        for value in [b"6.6.6.6".as_slice(), b"\xff, 2.2.2.2"] {
+            headers.append(FORWARDED, HeaderValue::from_bytes(value).unwrap());
+        }
+        let of = |proxies| client_address("10.0.0.1".parse().ok(), &headers, proxies).unwrap().to_string();
+        assert_eq!([1, 2, 3].map(of), ["2.2.2.2", "10.0.0.1", "6.6.6.6"]);
     }
 }

@@ -45,10 +45,8 @@ impl Hosts {
 
     fn allows(&self, host: &str) -> bool {
         let Self::Listed { names, addresses } = self else { return true };
-        if host == "localhost" || host.ends_with(".localhost") || names.iter().any(|name| name == host) {
-            return true;
-        }
-        host.parse::<IpAddr>().is_ok_and(|address| *addresses || address.to_canonical().is_loopback())
+        let is_address = || host.parse::<IpAddr>().is_ok();
+        is_local(host) || names.iter().any(|name| name == host) || *addresses && is_address()
     }
 
     /// Refuses a request whose target or `host` names another server. One without either was not sent by a browser.
@@ -59,13 +57,23 @@ impl Hosts {
         // HTTP/2 has its `:authority` in the target, as requests to a proxy have.
         let named = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
         for text in target.authority().map(Authority::as_str).into_iter().chain(named) {
-            let host = text.parse::<Authority>().ok().and_then(|authority| host_of(authority.host()));
-            if !host.is_some_and(|host| self.allows(&host)) {
+            if !host_named_by(text).is_some_and(|host| self.allows(&host)) {
                 return Err(ApiError::UnknownHost(text.chars().take(100).collect()));
             }
         }
         Ok(())
     }
+}
+
+/// Returns the host of an authority (`host`, or `:authority` of HTTP/2) in the form of [`host_of`].
+pub(super) fn host_named_by(authority: &str) -> Option<String> {
+    host_of(authority.parse::<Authority>().ok()?.host())
+}
+
+/// Returns whether a host in the form of [`host_of`] names the machine that a request was sent on.
+pub(super) fn is_local(host: &str) -> bool {
+    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
+    host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_loopback)
 }
 
 /// Returns a name or an address in the one form that is compared, or `None` for what is neither.

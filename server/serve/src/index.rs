@@ -34,12 +34,15 @@ pub struct IndexBody {
     pub removed: usize,
     /// Passages added, replaced or deleted since that version was built, one by one.
     pub changes: u64,
+    /// Whether plain questions are answered: vectors by `POST /v1/search`. A server for private questions alone refuses
+    /// them, and `GET /v1/private` tells its modes.
+    pub plain: bool,
 }
 
-impl From<Description> for IndexBody {
-    fn from(index: Description) -> Self {
+impl IndexBody {
+    fn new(index: Description, plain: bool) -> Self {
         let Description { count, dim, kind, model, metric, version, number, added, removed, changes } = index;
-        Self { count, dim, kind, model, metric, version, number, added, removed, changes }
+        Self { count, dim, kind, model, metric, version, number, added, removed, changes, plain }
     }
 }
 
@@ -51,5 +54,6 @@ impl From<Description> for IndexBody {
     (status = 503, description = "Still being read", body = ErrorBody),
 ))]
 pub(super) async fn index(State(state): State<AppState>) -> Result<Json<IndexBody>, ApiError> {
-    Ok(Json(state.ready()?.serving.search.describe().into()))
+    let index = state.ready()?.serving.search.describe();
+    Ok(Json(IndexBody::new(index, state.takes_plain_questions().is_ok())))
 }

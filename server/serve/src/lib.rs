@@ -53,6 +53,8 @@
 //! # }
 //! ```
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::HttpBody;
 use axum::extract::State;
@@ -77,6 +79,7 @@ mod body_kind;
 mod bounded;
 mod connection;
 mod counters;
+mod crowded;
 mod document;
 mod encrypted;
 mod error;
@@ -195,7 +198,7 @@ pub fn app(state: AppState) -> Router {
 pub fn metrics_app(state: AppState) -> Router {
     let counters = counters_route(&state)
         .layer(from_fn_with_state(state.clone(), authorize::admit))
-        .layer(from_fn_with_state(state.clone(), hosts::check));
+        .layer(from_fn_with_state(Arc::new(state.metrics_hosts().clone()), hosts::check));
     let routes = with_common_layers(health_routes().merge(counters), &state);
     observed(routes, state)
 }
@@ -267,12 +270,13 @@ fn open_to(scope: Scope, route: MethodRouter<AppState>, state: &AppState) -> Met
 fn guarded(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
     let routes = routes
         .layer(from_fn_with_state(state.clone(), authorize::admit))
-        .layer(from_fn_with_state(state.clone(), hosts::check));
+        .layer(from_fn_with_state(Arc::new(state.hosts().clone()), hosts::check));
     with_common_layers(routes, state)
 }
 
 fn with_common_layers(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
     routes
+        .layer(from_fn_with_state(state.clone(), crowded::refuse))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(state.clone(), metrics::track))
         .layer(from_fn_with_state(state.clone(), headers::common))

@@ -13,7 +13,7 @@ pub struct Limits {
     pub max_batch: usize,
     /// Bytes of a request body.
     pub max_body: usize,
-    /// Bytes of bodies that all requests may hold together, read or waiting.
+    /// Bytes of bodies that all requests may hold together, read or waiting; at least `max_body`.
     pub max_bodies: usize,
     /// Bytes of a search's answer, uncompressed.
     pub max_answer: usize,

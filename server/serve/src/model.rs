@@ -97,5 +97,5 @@ pub(super) async fn file(
 ) -> Result<Response, ApiError> {
     let ready = state.ready()?;
     let model = ready.serving.model.as_ref().ok_or(ApiError::NoModel)?;
-    respond_by_content(model.file(&sha256, &name), PATH, [&sha256, &name], &request).await
+    respond_by_content(model.file(&sha256, &name), PATH, [&sha256, &name], &request, state.access()).await
 }

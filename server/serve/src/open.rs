@@ -1,4 +1,4 @@
-//! The connections that are open: which of them makes room for another, and how many one client has.
+//! The connections that are open: which of them makes room for another, and how many places one client has.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,54 +6,76 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use dpr_files::lock;
+use tokio::sync::Notify;
 
 use super::activity::Activity;
 use super::rate::network;
 
 /// The open connections of a server; a clone is another handle to them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct OpenConnections(Arc<Mutex<Open>>);
+pub(super) struct OpenConnections(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    open: Mutex<Open>,
+    /// Told whenever a client gives back a place of its share.
+    returned: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Open {
     activities: HashMap<u64, Arc<Activity>>,
     next: u64,
-    /// Connections of each client that is counted.
-    of_client: HashMap<IpAddr, usize>,
+    /// Places of each kind of each client that is counted.
+    of_client: HashMap<(IpAddr, Kind), usize>,
 }
+
+/// What a place is for. A client may have as many of one kind as of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Connection,
+    /// A request that a connection sends beside others.
+    Request,
+}
+
+/// The share of one client in the places of a server: a place for each connection, and for each request that one sends
+/// beside others. A clone is another handle to it.
+#[derive(Debug, Clone)]
+pub(super) struct Share {
+    all: OpenConnections,
+    /// The client and the most places of each kind that it may take; `None` for a client that is not counted.
+    client: Option<(IpAddr, usize)>,
+}
+
+/// A place of a client's share, which it gives back when it is dropped.
+#[derive(Debug)]
+pub(super) struct ShareTaken(Share, Kind);
 
 /// A connection among the open ones, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Opened {
     all: OpenConnections,
     id: u64,
-    /// The client whose connections are counted.
-    client: Option<IpAddr>,
+    taken: ShareTaken,
     pub(super) activity: Arc<Activity>,
 }
 
 impl OpenConnections {
     fn lock(&self) -> MutexGuard<'_, Open> {
-        lock(&self.0)
+        lock(&self.0.open)
     }
 
-    /// Adds a connection from `address`. Returns `None` where that client has `most` already. An IPv6 network of 64
-    /// bits is one client; this machine is not counted, since a proxy that runs here is all of its clients.
+    /// Adds a connection from `address`. Returns `None` where that client has `most` open already. An IPv6 network of
+    /// 64 bits is one client; this machine is not counted, since a proxy that runs here is all of its clients.
     pub(super) fn add(&self, address: IpAddr, most: Option<usize>) -> Option<Opened> {
-        let is_counted = most.is_some() && !address.to_canonical().is_loopback();
-        let client = is_counted.then(|| network(address));
+        let most = most.filter(|_| !address.to_canonical().is_loopback());
+        let share = Share { all: self.clone(), client: most.map(|most| (network(address), most)) };
+        let taken = share.take(Kind::Connection)?;
         let mut open = self.lock();
-        if let Some(client) = client {
-            let count = open.of_client.entry(client).or_default();
-            if most.is_some_and(|most| *count >= most) {
-                return None;
-            }
-            *count += 1;
-        }
         let (id, activity) = (open.next, Activity::new());
         open.next += 1;
         open.activities.insert(id, Arc::clone(&activity));
-        Some(Opened { all: self.clone(), id, client, activity })
+        Some(Opened { all: self.clone(), id, taken, activity })
     }
 
     /// Closes the connection that has been without a request for longest, if that is `least` or more.
@@ -69,18 +91,59 @@ impl OpenConnections {
     }
 }
 
+impl Opened {
+    /// Returns the share of the connection's client.
+    pub(super) fn share(&self) -> Share {
+        self.taken.0.clone()
+    }
+}
+
 impl Drop for Opened {
     fn drop(&mut self) {
-        let mut open = self.all.lock();
-        open.activities.remove(&self.id);
-        if let Some(client) = self.client
-            && let Some(count) = open.of_client.get_mut(&client)
-        {
+        self.all.lock().activities.remove(&self.id);
+    }
+}
+
+impl Share {
+    /// Takes a place. Returns `None` where the client has as many of this kind as it may have.
+    fn take(&self, kind: Kind) -> Option<ShareTaken> {
+        if let Some((client, most)) = self.client {
+            let mut open = self.all.lock();
+            let count = open.of_client.entry((client, kind)).or_default();
+            if *count >= most {
+                return None;
+            }
+            *count += 1;
+        }
+        Some(ShareTaken(self.clone(), kind))
+    }
+
+    /// Waits for a place of a request that comes beside another one of its connection.
+    pub(super) async fn take_for_request(&self) -> ShareTaken {
+        loop {
+            // Made before the check: a place that is given back between the check and the wait wakes it.
+            let returned = self.all.0.returned.notified();
+            if let Some(taken) = self.take(Kind::Request) {
+                return taken;
+            }
+            returned.await;
+        }
+    }
+}
+
+impl Drop for ShareTaken {
+    fn drop(&mut self) {
+        let Self(Share { all, client: Some((client, _)) }, kind) = self else { return };
+        let place = (*client, *kind);
+        let mut open = all.lock();
+        if let Some(count) = open.of_client.get_mut(&place) {
             *count -= 1;
             if *count == 0 {
-                open.of_client.remove(&client);
+                open.of_client.remove(&place);
             }
         }
+        drop(open);
+        all.0.returned.notify_waiters();
     }
 }
 
@@ -104,6 +167,30 @@ mod tests {
         let local: Vec<_> = (0..9).map(|_| add("127.0.0.1")).collect();
         assert!(local.iter().all(Option::is_some));
         assert!(open.add("192.0.2.7".parse().unwrap(), None).is_some(), "without a limit");
+    }
+
+    #[tokio::test]
+    async fn requests_beside_each_other_have_as_many_places_as_connections_and_wait_for_one() {
+        let open = OpenConnections::default();
+        let wait = Duration::from_millis(20);
+        for most in [1, 2] {
+            let add = || open.add("192.0.2.7".parse().unwrap(), Some(most)).unwrap();
+            let connections: Vec<_> = (0..most).map(|_| add()).collect();
+            let share = connections[0].share();
+            let mut requests = Vec::new();
+            for _ in 0..most {
+                requests.push(tokio::time::timeout(wait, share.take_for_request()).await.unwrap());
+            }
+            assert!(tokio::time::timeout(wait, share.take_for_request()).await.is_err());
+            let waiting = tokio::spawn(async move { share.take_for_request().await });
+            tokio::time::sleep(wait).await;
+            assert!(!waiting.is_finished());
+            drop(requests.pop());
+            let _request = waiting.await.unwrap();
+            assert!(open.add("192.0.2.7".parse().unwrap(), Some(most)).is_none(), "connections count apart");
+        }
+        let local = open.add("127.0.0.1".parse().unwrap(), Some(1)).unwrap().share();
+        let _taken = [local.take_for_request().await, local.take_for_request().await];
     }
 
     #[tokio::test]

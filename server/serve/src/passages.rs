@@ -109,7 +109,7 @@ pub struct DeleteResponse {
 #[utoipa::path(post, path = "/v1/passages", tag = "passages", request_body = PutRequest,
     security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Done, all of it", body = PutResponse),
-    (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
+    (status = 400, description = "`empty_body`, `invalid_json`, `unexpected_query`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without a key, where there are keys", body = ErrorBody),
     (status = 403, description = "`updates_disabled`: the server does not take updates; `missing_scope`: needs `write`",
      body = ErrorBody),
@@ -186,7 +186,15 @@ impl PutRequest<'_> {
         }
         let max_length = ready.serving.model.as_ref().and_then(ServedModel::max_length);
         let passages = passages.into_iter().enumerate();
-        passages.map(|(position, new)| new.passage(position, ready.dim, max_length)).collect()
+        let passages = passages.map(|(position, new)| new.passage(position, ready.dim, max_length));
+        let passages = passages.collect::<Result<Vec<_>, _>>()?;
+        if ready.serving.encrypted.is_some() {
+            for (position, (passage, _)) in passages.iter().enumerate() {
+                dpr_private::check_passage(passage)
+                    .map_err(|error| ApiError::PassageNotPacked { position, reason: error.to_string() })?;
+            }
+        }
+        Ok(passages)
     }
 }
 
@@ -263,7 +271,7 @@ fn vector(json: &RawValue, position: usize, dim: usize) -> Result<Embedding, Api
 #[utoipa::path(delete, path = "/v1/passages", tag = "passages", request_body = DeleteRequest,
     security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Done, all of it", body = DeleteResponse),
-    (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
+    (status = 400, description = "`empty_body`, `invalid_json`, `unexpected_query`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without a key, where there are keys", body = ErrorBody),
     (status = 403, description = "`updates_disabled`: the server does not take updates; `missing_scope`: needs `write`",
      body = ErrorBody),
@@ -320,7 +328,7 @@ async fn admit(
     kind: BodyKind,
 ) -> Result<(Updates, HeldBody), ApiError> {
     let is_keyed = state.access().needs_key(Scope::Write);
-    let updates = Updates::admit(ready.serving.updates.as_ref(), is_keyed, request.uri(), request.headers())?;
+    let updates = Updates::admit(ready.serving.updates.as_ref(), is_keyed, &request)?;
     // Only the body has a deadline: a change that has begun is done, and whoever asked for it is told.
     let timeout = state.limits().timeout;
     let body = tokio::time::timeout(timeout, json_body(state, request, kind)).await;

@@ -2,11 +2,14 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
+
+use super::activity::Activity;
 
 /// A socket that breaks when its peer takes too little, for so long, while there is something to write.
 ///
@@ -18,6 +21,8 @@ pub(super) struct Patient<S> {
     patience: Duration,
     /// Runs from the first write that waits until everything is written, or its time is over.
     waiting: Option<Waiting>,
+    /// The connection, which is told whether there is something to write.
+    activity: Arc<Activity>,
 }
 
 /// Bytes that a peer has to take in a second, over the time that the socket is patient. The slowest lines that pages
@@ -32,8 +37,8 @@ struct Waiting {
 }
 
 impl<S: Unpin> Patient<S> {
-    pub(super) fn new(socket: S, patience: Duration) -> Self {
-        Self { socket, patience, waiting: None }
+    pub(super) fn new(socket: S, patience: Duration, activity: Arc<Activity>) -> Self {
+        Self { socket, patience, waiting: None, activity }
     }
 
     fn socket(&mut self) -> Pin<&mut S> {
@@ -64,7 +69,9 @@ impl<S: Unpin> Patient<S> {
         if finished.is_pending() {
             return self.wait(context);
         }
-        self.waiting = None;
+        if self.waiting.take().is_some() {
+            self.activity.set_writing(false);
+        }
         finished
     }
 
@@ -72,6 +79,9 @@ impl<S: Unpin> Patient<S> {
     fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         let patience = self.patience;
         let new = || Waiting { over: Box::pin(sleep(patience)), written: 0 };
+        if self.waiting.is_none() {
+            self.activity.set_writing(true);
+        }
         let waiting = self.waiting.get_or_insert_with(new);
         if waiting.over.as_mut().poll(context).is_pending() {
             return Poll::Pending;
@@ -149,7 +159,8 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
-        let written = Patient::new(socket, Duration::from_millis(300)).write_all(&vec![7; bytes]).await;
+        let mut socket = Patient::new(socket, Duration::from_millis(300), Activity::new());
+        let written = socket.write_all(&vec![7; bytes]).await;
         reading.abort();
         written
     }
@@ -157,6 +168,27 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_reads_a_byte_now_and_then_is_given_up() {
         assert_eq!(write_to(1, 1 << 20).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_idle_once_its_peer_has_taken_the_end_of_an_answer() {
+        let (socket, mut peer) = duplex(16);
+        let activity = Activity::new();
+        drop(activity.begin());
+        let mut socket = Patient::new(socket, Duration::from_secs(60), Arc::clone(&activity));
+        let writing = tokio::spawn(async move {
+            socket.write_all(&[7; 40]).await.unwrap();
+            socket.flush().await.unwrap();
+        });
+        let waits = async {
+            while activity.idle_for().is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waits).await.unwrap();
+        peer.read_exact(&mut [0; 40]).await.unwrap();
+        writing.await.unwrap();
+        assert!(activity.idle_for().is_some());
     }
 
     #[tokio::test]

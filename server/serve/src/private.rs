@@ -22,6 +22,7 @@ use super::answer::{Answered, PreparedSearch, respond, timed};
 use super::body::parse_json;
 use super::body_kind::BodyKind;
 use super::document::respond_tagged;
+use super::encrypted::tables_of;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::{ServedFile, respond_by_content};
@@ -154,9 +155,10 @@ pub(super) async fn private(
     let offered = [
         ("plain", state.takes_plain_questions().is_ok()),
         ("blurred", blurred.is_some()),
-        ("encrypted", ready.serving.encrypted.is_some()),
+        // While its tables are outdated, questions to them are refused.
+        ("encrypted", tables_of(&ready).is_ok()),
     ];
-    if !offered[1].1 && !offered[2].1 {
+    if blurred.is_none() && ready.serving.encrypted.is_none() {
         return Err(ApiError::NoPrivateSearch);
     }
     let modes = offered.into_iter().filter(|(_, is)| *is).map(|(mode, _)| mode).collect();
@@ -193,14 +195,14 @@ pub(super) async fn projection(
     let ready = state.ready()?;
     let blur = ready.serving.blur.as_ref().ok_or(ApiError::NoPrivateSearch)?;
     let file = Some(&blur.file).filter(|file| file.sha256 == sha256 && file.name == name);
-    respond_by_content(file, PATH, [&sha256, &name], &request).await
+    respond_by_content(file, PATH, [&sha256, &name], &request, state.access()).await
 }
 
 /// Finds candidates for a blurred question. The server sees coordinates with noise, and never which candidates are read.
 #[utoipa::path(post, path = "/v1/private/candidates", tag = "search", request_body = CandidatesRequest,
     security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Candidates, best first by what was sent", body = CandidatesResponse),
-    (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
+    (status = 400, description = "`empty_body`, `invalid_json`, `unexpected_query`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
     (status = 403, description = "`missing_scope`: needs `search`", body = ErrorBody),
     (status = 404, description = "`no_private_search`: this server offers none", body = ErrorBody),
@@ -227,13 +229,21 @@ pub(super) async fn candidates_of(
         let search = move |cancel: &CancelToken| -> Result<Answered<CandidatesResponse>, ApiError> {
             let backend = ready.serving.search.as_ref();
             let search = || candidates(backend, blur.dir.projection(), sent.as_slice(), count, cancel);
-            let (found, took, took_ms) = timed(count, search)?;
+            let (found, took, took_ms) = timed(count, search).map_err(of_blurred)?;
             let candidates = found.into_iter().map(CandidateBody::from).collect();
             Ok(Answered { answer: CandidatesResponse { candidates, took_ms }, took, k: count })
         };
         Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
     respond(&state, request, BodyKind::Blurred, read).await
+}
+
+/// Returns an error of the search as one of the coordinates that were sent, where a vector is at fault.
+fn of_blurred(error: ApiError) -> ApiError {
+    match error {
+        ApiError::InvalidVector(_, text) => ApiError::InvalidVector(VectorRole::Blurred, text),
+        error => error,
+    }
 }
 
 impl CandidatesRequest {

@@ -17,9 +17,9 @@ use super::body_kind::BodyKind;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::limits::Limits;
-use super::request::FilterBody;
+use super::request::{FilterBody, counted};
 use super::state::AppState;
-use super::text::{check_question, fusion, hybrid};
+use super::text::{check_question, fusion, said};
 use super::trace::Trace;
 use dpr_index::CancelToken;
 use dpr_index::search::{Hit, Method};
@@ -39,19 +39,22 @@ const TOP: usize = 3;
 pub struct AnswerRequest<'a> {
     /// The question, up to 4,096 characters.
     question: String,
-    /// How to rank the passages; `hybrid` unless said.
-    #[serde(default = "hybrid")]
-    method: Method,
+    /// How to rank the passages; unless said `hybrid`, or `dense` where the index has no words.
+    #[schema(value_type = Method, required = false)]
+    #[serde(default, deserialize_with = "said")]
+    method: Option<Method>,
     /// Weight of the inner product beside BM25 in hybrid ranking, from 0 to a million; 1.1 unless said, as in the
     /// paper.
     #[schema(default = 1.1, minimum = 0, maximum = 1_000_000)]
     lambda: Option<f32>,
     /// Passages to read, the first of the ranking.
-    #[schema(minimum = 1, maximum = 100, default = 20)]
-    depth: Option<usize>,
+    #[schema(value_type = Option<usize>, minimum = 1, maximum = 100, default = 20)]
+    #[serde(borrow)]
+    depth: Option<&'a RawValue>,
     /// Answers to return, best first, one of each passage at most.
-    #[schema(minimum = 1, default = 3)]
-    top: Option<usize>,
+    #[schema(value_type = Option<usize>, minimum = 1, default = 3)]
+    #[serde(borrow)]
+    top: Option<&'a RawValue>,
     /// Reads only passages that this lets through, as for a search.
     #[schema(value_type = FilterBody, required = false)]
     #[serde(borrow)]
@@ -94,7 +97,7 @@ pub struct AnswerResponse {
 #[utoipa::path(post, path = "/v1/answer", tag = "search", request_body = AnswerRequest,
     security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Answers, best first", body = AnswerResponse),
-    (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
+    (status = 400, description = "`empty_body`, `invalid_json`, `unexpected_query`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
     (status = 403, description = "`text_search_disabled`: the server does not take text; `answers_disabled`: it has no \
      reader; `plain_search_disabled`: it answers private questions alone; `missing_scope`: needs `search`",
@@ -118,8 +121,9 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
         check_question(&request.question)?;
         let fusion = fusion(request.lambda)?;
         let (depth, top) = request.counts(&limits)?;
-        let filter = request.filter.map(FilterBody::parse).transpose()?;
-        let (question, method) = (normalise_question(&request.question), request.method);
+        let filter = request.filter.map(FilterBody::parse).transpose()?.flatten();
+        let method = request.method.unwrap_or_else(|| service.default_method());
+        let question = normalise_question(&request.question);
         let cost = service.cost(&question, method, depth, filter.as_ref()).saturating_add(reader.cost(depth));
         let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered<AnswerResponse>, ApiError> {
@@ -142,15 +146,10 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
 impl AnswerRequest<'_> {
     /// Returns the passages to read and the answers to return.
     fn counts(&self, limits: &Limits) -> Result<(usize, usize), ApiError> {
-        let most = limits.max_k.min(MAX_DEPTH);
-        let depth = self.depth.unwrap_or(DEPTH.min(most));
-        if !(1..=most).contains(&depth) {
-            return Err(ApiError::InvalidDepth { name: "depth", got: depth, max: most });
-        }
-        let top = self.top.unwrap_or(TOP.min(depth));
-        if !(1..=depth).contains(&top) {
-            return Err(ApiError::InvalidDepth { name: "top", got: top, max: depth });
-        }
+        let max = limits.max_k.min(MAX_DEPTH);
+        let outside = |name: &'static str, max: usize| move |got| ApiError::InvalidDepth { name, got, max };
+        let depth = counted(self.depth, DEPTH, max).map_err(outside("depth", max))?;
+        let top = counted(self.top, TOP, depth).map_err(outside("top", depth))?;
         Ok((depth, top))
     }
 }

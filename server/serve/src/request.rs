@@ -82,7 +82,8 @@ fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
 }
 
 impl<'a> FilterBody<'a> {
-    pub(super) fn parse(json: &'a RawValue) -> Result<Filter, ApiError> {
+    /// Returns the filter; `None` for one that lets all passages through.
+    pub(super) fn parse(json: &'a RawValue) -> Result<Option<Filter>, ApiError> {
         let Self { titles, ids, metadata } = nested::value(json)
             .map_err(|error| ApiError::InvalidFilter(format!("`filter` is not a filter: {error}")))?;
         for (name, Names { count, .. }) in [("titles", &titles), ("ids", &ids)] {
@@ -96,7 +97,8 @@ impl<'a> FilterBody<'a> {
         let condition =
             condition.map_err(|error| ApiError::InvalidFilter(format!("`filter.metadata`: {error}")))?;
         let (titles, ids) = (titles.kept.into_iter().collect(), ids.kept.into_iter().collect());
-        Ok(Filter { titles, ids, condition })
+        let filter = Filter { titles, ids, condition };
+        Ok((!filter.is_empty()).then_some(filter))
     }
 }
 
@@ -107,7 +109,7 @@ pub(super) struct ValidSearch {
     pub(super) vectors: Vec<Embedding>,
     /// 1 to `Limits::max_k`.
     pub(super) k: usize,
-    /// Only where the body has one.
+    /// Only where the body has one that does not let all passages through.
     pub(super) filter: Option<Filter>,
     /// `true` if the body had `vectors`, so that the answer has `results`.
     pub(super) batch: bool,
@@ -165,7 +167,7 @@ impl<'a> SearchRequest<'a> {
         };
         let k = checked_k(self.k, limits)?;
         check_model(self.model, fingerprint)?;
-        let filter = self.filter.map(FilterBody::parse).transpose()?;
+        let filter = self.filter.map(FilterBody::parse).transpose()?.flatten();
         if inputs.count == 0 || inputs.count > limits.max_batch {
             return Err(ApiError::InvalidBatch { got: inputs.count, max: limits.max_batch });
         }
@@ -186,11 +188,18 @@ fn bounds(max: usize, dim: usize) -> BoundedSeed<VectorSeed> {
     BoundedSeed { max, element: VectorSeed { dim }, expected: "an array of vectors" }
 }
 
-fn checked_k(json: Option<&RawValue>, limits: &Limits) -> Result<usize, ApiError> {
-    let Some(json) = json else { return Ok(limits.default_k.min(limits.max_k)) };
+/// Returns the `k` of a body, 1 to `Limits::max_k`.
+pub(super) fn checked_k(json: Option<&RawValue>, limits: &Limits) -> Result<usize, ApiError> {
+    let max = limits.max_k;
+    counted(json, limits.default_k, max).map_err(|got| ApiError::InvalidK { got, max })
+}
+
+/// Returns a whole number from 1 to `max`, or `default` where there is none; another value as it was sent.
+pub(super) fn counted(json: Option<&RawValue>, default: usize, max: usize) -> Result<usize, String> {
+    let Some(json) = json else { return Ok(default.min(max)) };
     match serde_json::from_str(json.get()) {
-        Ok(k) if (1..=limits.max_k).contains(&k) => Ok(k),
-        _ => Err(ApiError::InvalidK { got: brief(json), max: limits.max_k }),
+        Ok(count) if (1..=max).contains(&count) => Ok(count),
+        _ => Err(brief(json)),
     }
 }
 
@@ -360,6 +369,18 @@ mod tests {
             assert_eq!(error.code(), *code, "{body}: {error}");
             assert!(error.to_string().contains(says), "{body}: {error}");
         }
+    }
+
+    #[test]
+    fn a_filter_that_lets_all_passages_through_is_none() {
+        let of = |filter: &str| {
+            let body = format!(r#"{{"vector":[1,2,3],"model":MODEL,"filter":{filter}}}"#);
+            check(&body).unwrap().filter
+        };
+        for filter in ["{}", r#"{"titles":[],"ids":[],"metadata":null}"#] {
+            assert_eq!(of(filter), None, "{filter}");
+        }
+        assert!(of(r#"{"ids":["a"]}"#).is_some_and(|filter| filter.ids.contains("a")));
     }
 
     #[test]

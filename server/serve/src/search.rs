@@ -16,7 +16,7 @@ use dpr_index::CancelToken;
 #[utoipa::path(post, path = "/v1/search", tag = "search", request_body = SearchRequest,
     security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Passages, best first", body = SearchResponse),
-    (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
+    (status = 400, description = "`empty_body`, `invalid_json`, `unexpected_query`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
     (status = 403, description = "`text_search_disabled`: a question sent as text; `plain_search_disabled`: the server \
      answers private questions alone; `missing_scope`: needs `search`", body = ErrorBody),

@@ -74,7 +74,8 @@ pub struct Connections {
     /// Connections open at once, and beside them requests that HTTP/2 connections send beside each other.
     pub max: usize,
     /// Connections that one client may have open: an address, or an IPv6 network of 64 bits. More are closed at once.
-    /// Clients on this machine may have any number, and so may all where there is no limit.
+    /// HTTP/2 requests beside each other have as many places of their own, and wait for one. Clients on this machine
+    /// may have any number, and so may all where there is no limit.
     pub max_of_client: Option<usize>,
     /// The time without a request after which the longest idle connection is closed, where `max` connections are open.
     pub spare: Duration,

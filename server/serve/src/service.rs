@@ -21,6 +21,11 @@ pub trait TextSearch: Send + Sync + 'static {
         cancel: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError>;
 
+    /// Returns the method of searches that name none.
+    fn default_method(&self) -> Method {
+        Method::Hybrid
+    }
+
     /// Returns an estimate of the work of a search, as [`Backend::cost`](dpr_index::search::Backend::cost) does.
     fn cost(&self, _question: &str, _method: Method, _k: usize, _filter: Option<&Filter>) -> u64 {
         0
@@ -38,6 +43,10 @@ impl TextSearch for TextSearcher {
         cancel: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError> {
         self.search_until(question, method, fusion, k, filter, cancel)
+    }
+
+    fn default_method(&self) -> Method {
+        if self.has_words() { Method::Hybrid } else { Method::Dense }
     }
 
     fn cost(&self, question: &str, method: Method, k: usize, filter: Option<&Filter>) -> u64 {

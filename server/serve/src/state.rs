@@ -37,6 +37,9 @@ pub struct Options {
     pub origins: Origins,
     /// Under which names it may be called.
     pub hosts: Hosts,
+    /// Under which names [`metrics_app`](crate::metrics_app) may be called, where they are others: its socket has an
+    /// address of its own.
+    pub metrics_hosts: Option<Hosts>,
     /// The rights of clients.
     pub access: Access,
     /// The rate at which each key may send, and each address without one; keys may have rates of their own.
@@ -234,6 +237,10 @@ impl AppState {
 
     pub(super) fn hosts(&self) -> &Hosts {
         &self.0.options.hosts
+    }
+
+    pub(super) fn metrics_hosts(&self) -> &Hosts {
+        self.0.options.metrics_hosts.as_ref().unwrap_or(self.hosts())
     }
 
     pub(super) fn trusted_proxies(&self) -> usize {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -16,7 +16,7 @@ use super::body::parse_json;
 use super::body_kind::BodyKind;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
-use super::request::FilterBody;
+use super::request::{FilterBody, checked_k};
 use super::state::AppState;
 use dpr_index::CancelToken;
 use dpr_index::search::{Fusion, Method};
@@ -33,16 +33,18 @@ const MAX_LAMBDA: f32 = 1e6;
 pub struct TextSearchRequest<'a> {
     /// The question, up to 4,096 characters.
     question: String,
-    /// How to rank; `hybrid` unless said.
-    #[serde(default = "hybrid")]
-    method: Method,
+    /// How to rank; unless said `hybrid`, or `dense` where the index has no words.
+    #[schema(value_type = Method, required = false)]
+    #[serde(default, deserialize_with = "said")]
+    method: Option<Method>,
     /// Weight of the inner product beside BM25 in hybrid ranking, from 0 to a million; 1.1 unless said, as in the
     /// paper.
     #[schema(default = 1.1, minimum = 0, maximum = 1_000_000)]
     lambda: Option<f32>,
     /// Passages to return, best first.
-    #[schema(minimum = 1, default = 10)]
-    k: Option<usize>,
+    #[schema(value_type = Option<usize>, minimum = 1, default = 10)]
+    #[serde(borrow)]
+    k: Option<&'a RawValue>,
     /// Finds only passages with one of these titles and one of these ids, where any are given, and with metadata for
     /// which the condition holds, whatever the method.
     #[schema(value_type = FilterBody, required = false)]
@@ -50,8 +52,9 @@ pub struct TextSearchRequest<'a> {
     filter: Option<&'a RawValue>,
 }
 
-pub(super) fn hybrid() -> Method {
-    Method::Hybrid
+/// Reads a method that is there: `null` is none.
+pub(super) fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Method>, D::Error> {
+    Method::deserialize(deserializer).map(Some)
 }
 
 /// Finds passages for a question's text, by words, by vector, or both. Only where the server was started with
@@ -59,7 +62,7 @@ pub(super) fn hybrid() -> Method {
 #[utoipa::path(post, path = "/v1/search/text", tag = "search", request_body = TextSearchRequest,
     security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Passages, best first; scores in the method's units", body = SearchResponse),
-    (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
+    (status = 400, description = "`empty_body`, `invalid_json`, `unexpected_query`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
     (status = 403, description = "`text_search_disabled`: the server does not take text; `plain_search_disabled`: it \
      answers private questions alone; `missing_scope`: needs `search`",
@@ -84,12 +87,10 @@ pub(super) async fn search_text(
         let request: TextSearchRequest<'_> = parse_json(body, BodyKind::TextSearch)?;
         check_question(&request.question)?;
         let fusion = fusion(request.lambda)?;
-        let k = request.k.unwrap_or(limits.default_k.min(limits.max_k));
-        if !(1..=limits.max_k).contains(&k) {
-            return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
-        }
-        let filter = request.filter.map(FilterBody::parse).transpose()?;
-        let (question, method) = (request.question, request.method);
+        let k = checked_k(request.k, &limits)?;
+        let filter = request.filter.map(FilterBody::parse).transpose()?.flatten();
+        let method = request.method.unwrap_or_else(|| service.default_method());
+        let question = request.question;
         let cost = service.cost(&question, method, k, filter.as_ref());
         let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {

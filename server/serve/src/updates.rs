@@ -1,13 +1,16 @@
 //! Rights to change the index: whoever has a key for it or, where there are no keys, programs of this machine.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 
+use super::access::Caller;
 use super::error::ApiError;
+use super::forwarded::FORWARDED;
+use super::host_names::{host_named_by, is_local};
 use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_encode::{PassageUpdater, UpdateError};
@@ -24,22 +27,18 @@ pub struct Updates {
 
 impl Updates {
     /// Lets in updates that carry a key of the scope `write`, where the server has keys. Without any it lets in those
-    /// that a page of another site cannot have sent, which is for a server that only its own machine reaches.
+    /// that neither another machine nor a page of another site can have sent, which is for a server that only its own
+    /// machine reaches.
     pub fn new(service: Arc<PassageUpdater>) -> Self {
         Self { service, is_broken: Arc::default() }
     }
 
-    /// Returns the writing side, for a request with this target and these headers whose key, if `is_keyed`, was
-    /// checked.
-    pub(super) fn admit(
-        updates: Option<&Self>,
-        is_keyed: bool,
-        target: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<Self, ApiError> {
+    /// Returns the writing side, for a request whose key, if `is_keyed`, was checked.
+    pub(super) fn admit(updates: Option<&Self>, is_keyed: bool, request: &Request) -> Result<Self, ApiError> {
         let updates = updates.ok_or(ApiError::UpdatesDisabled)?;
         if !is_keyed {
-            refuse_foreign(target, headers)?;
+            refuse_foreign(request.uri(), request.headers())?;
+            refuse_remote(request.headers(), request.extensions().get())?;
         }
         Ok(updates.clone())
     }
@@ -104,6 +103,21 @@ fn refuse_foreign(target: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
+/// Refuses what another machine sends: through a proxy, which says so in a header, or from its own address.
+fn refuse_remote(headers: &HeaderMap, caller: Option<&Caller>) -> Result<(), ApiError> {
+    for name in [HeaderName::from_static(FORWARDED), header::FORWARDED, header::VIA] {
+        if let Some(value) = headers.get(&name) {
+            return Err(foreign(&name, &String::from_utf8_lossy(value.as_bytes())));
+        }
+    }
+    match caller.and_then(|caller| caller.address) {
+        Some(address) if !address.to_canonical().is_loopback() => {
+            Err(ApiError::ForeignUpdate(format!("the request comes from {address}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// All values of a header.
 fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Vec<&'a str>, ApiError> {
     let values =
@@ -118,10 +132,7 @@ fn foreign(name: &HeaderName, value: &str) -> ApiError {
 
 /// Returns whether a `host` names the machine that the request was sent on.
 fn is_of_this_machine(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
-    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
+    host_named_by(host).is_some_and(|host| is_local(&host))
 }
 
 #[cfg(test)]
@@ -160,6 +171,9 @@ mod tests {
             ("https://page.example/v1/passages", vec![], true),
             (PATH, vec![own], true),
             (PATH, vec![(header::HOST, "page.example")], true),
+            (PATH, vec![(header::HOST, "localhost.:7878")], false),
+            (PATH, vec![(header::HOST, "app.localhost:7878")], false),
+            (PATH, vec![(header::HOST, "localhost.page.example")], true),
         ] {
             assert_eq!(is_refused(target, &headers), expected, "{target} {headers:?}");
         }

@@ -14,8 +14,12 @@ pub(crate) struct Watched {
     seen: Vec<Option<Stamp>>,
 }
 
-/// The stamp of a file: values that differ when the file was replaced or written.
-type Stamp = (SystemTime, u64, u64);
+/// The stamp of a file: values that differ when the file was replaced or written, or its owner or mode was changed.
+type Stamp = (SystemTime, u64, Inode);
+
+/// The number of a file in its file system, and when its owner or its rights were last changed: a file that could not
+/// be read may be readable then.
+type Inode = (u64, i64, i64);
 
 impl Watched {
     /// Takes these files as they are now: to be called before they are read.
@@ -47,11 +51,36 @@ fn stamps(paths: &[PathBuf]) -> Vec<Option<Stamp>> {
 }
 
 #[cfg(unix)]
-fn inode(metadata: &std::fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(metadata)
+fn inode(metadata: &std::fs::Metadata) -> Inode {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.ino(), metadata.ctime(), metadata.ctime_nsec())
 }
 
 #[cfg(not(unix))]
-fn inode(_: &std::fs::Metadata) -> u64 {
-    0
+fn inode(_: &std::fs::Metadata) -> Inode {
+    (0, 0, 0)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_file_whose_rights_were_changed_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys.toml");
+        fs_err::write(&path, "[[key]]").unwrap();
+        fs_err::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
+        let mut watched = Watched::new([path.clone()]);
+        assert!(!watched.has_changed() && !watched.has_changed());
+        // File systems keep times in steps of some milliseconds.
+        std::thread::sleep(Duration::from_millis(50));
+        fs_err::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(!watched.has_changed(), "it may still be written");
+        assert!(watched.has_changed() && !watched.has_changed());
+    }
 }

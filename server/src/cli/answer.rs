@@ -155,7 +155,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
                 return output::print(&table(args.method, &answered));
             }
         }
-        output::print(&lines)?;
+        output::stream(&lines)?;
     }
     Ok(())
 }

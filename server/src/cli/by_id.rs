@@ -15,6 +15,9 @@ use super::ranked::{Ranked, Request};
 /// Most passages that one answer of the backend should hold: some tens of megabytes.
 const ANSWER: usize = 16_384;
 
+/// Most questions of one search: a service has one limit of time for all of them.
+const QUESTIONS: usize = 50;
+
 /// Ids that the backend is asked for at once.
 const IDS: usize = 1000;
 
@@ -81,7 +84,7 @@ impl Ranked for ById {
         let &Request { vectors, depth, filter, .. } = request;
         let filter = Some(filter).filter(|filter| !filter.is_empty());
         let mut ranked = Vec::with_capacity(vectors.len());
-        for block in vectors.chunks((ANSWER / depth.clamp(1, ANSWER)).max(1)) {
+        for block in vectors.chunks((ANSWER / depth.clamp(1, ANSWER)).clamp(1, QUESTIONS)) {
             for hits in self.backend.search(block, depth, filter)? {
                 let rows = hits.into_iter().map(|hit| {
                     let score = hit.score;
@@ -91,5 +94,64 @@ impl Ranked for ById {
             }
         }
         Ok(ranked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use dpr_core::Embedding;
+    use dpr_index::CancelToken;
+    use dpr_index::search::{Description, Filter, Fusion, Hit, Method};
+
+    use super::*;
+
+    /// A service that notes of how many vectors each search is.
+    #[derive(Debug, Default)]
+    struct Noting(Mutex<Vec<usize>>);
+
+    impl Backend for Noting {
+        fn describe(&self) -> Description {
+            Description::of_service("noting", 1, 1, "a model", "1")
+        }
+
+        fn search_until(
+            &self,
+            vectors: &[Embedding],
+            _: usize,
+            _: Option<&Filter>,
+            _: &CancelToken,
+        ) -> Result<Vec<Vec<Hit>>, SearchError> {
+            self.0.lock().unwrap().push(vectors.len());
+            Ok(vectors.iter().map(|_| vec![Hit::new(Passage::new("a", "", "Text."), 1.0)]).collect())
+        }
+
+        fn passages(&self, _: &[String]) -> Result<Vec<Passage>, SearchError> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn a_service_is_asked_for_so_many_questions_as_its_time_is_enough_for() {
+        for (depth, blocks) in
+            [(1, vec![50, 50, 20]), (100, vec![50, 50, 20]), (1000, [vec![16; 7], vec![8]].concat())]
+        {
+            let backend = Arc::new(Noting::default());
+            let vectors = vec![Embedding::new(vec![1.0], 1).unwrap(); 120];
+            let (texts, filter) = (vec!["a"; 120], Filter::default());
+            let request = Request {
+                method: Method::Dense,
+                texts: &texts,
+                vectors: &vectors,
+                depth,
+                fusion: Fusion::PAPER,
+                filter: &filter,
+            };
+            let mut ranked = ById::new(Arc::<Noting>::clone(&backend));
+            let rows = ranked.rank(&request, (Scoring::PAPER, 1)).unwrap();
+            assert!(rows.len() == 120 && rows.iter().all(|rows| rows.len() == 1));
+            assert_eq!(*backend.0.lock().unwrap(), blocks, "{depth}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Subcommands parse, call the library and print; nothing is decided here that a library user would miss.
 //! Results go to standard output, logs and progress to standard error. A failure is one line,
-//! `error: what: why`, and exit status 1; a wrong command line exits with 2.
+//! `error: what: why`, and exit status 1; a wrong command line exits with 2. Results that are read to the first lines
+//! alone (`| head`) end the work with status 0.
 
 use std::error::Error;
 #[cfg(feature = "train")]
@@ -165,11 +166,14 @@ pub fn main(abort: Abort) -> ExitCode {
     let traces = match traces {
         Ok(traces) => traces,
         Err(error) => {
-            logging::start(cli.log_format, None);
+            // Of two errors the first is told.
+            let _ = logging::start(cli.log_format, None);
             return failed(error.as_ref());
         }
     };
-    logging::start(cli.log_format, traces.as_ref());
+    if let Err(error) = logging::start(cli.log_format, traces.as_ref()) {
+        return failed(error.as_ref());
+    }
     #[cfg(unix)]
     crate::sigbus::install();
     let outcome = match cli.command {
@@ -186,7 +190,11 @@ pub fn main(abort: Abort) -> ExitCode {
     }
 }
 
+/// Says what a command failed with and returns its exit status. Results that nobody reads on are no failure.
 fn failed(error: &(dyn Error + 'static)) -> ExitCode {
+    if error.is::<output::PipeClosed>() {
+        return ExitCode::SUCCESS;
+    }
     logging::error(&one_line(error));
     ExitCode::FAILURE
 }
@@ -263,8 +271,8 @@ pub fn one_line(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-/// Returns a text in one line, with one space between its words.
-/// Returns a text in one line, without the control characters by which it could drive a terminal.
+/// Returns a text in one line, with one space between its words and without the control characters by which it could
+/// drive a terminal.
 fn flat(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace(char::is_control, "\u{fffd}")

@@ -1,13 +1,13 @@
 //! Private search on the command line: options, the device's key, and the client's part of blurred search.
 
 use std::cell::Cell;
-use std::fs::OpenOptions;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dpr_core::Embedding;
 use dpr_core::private::blur::{DeviceKey, Level};
 use dpr_core::private::rerank::Reranker;
+use dpr_files::atomic::write_new_secret;
 use dpr_index::private::{BlurDir, candidates};
 use dpr_index::search::{Backend, Hit};
 use dpr_index::{CancelToken, FileError};
@@ -156,8 +156,9 @@ impl PrivacyArgs {
     pub(super) fn key(&self) -> Result<DeviceKey, CliError> {
         match &self.device_key {
             Some(file) => kept_key(file),
-            None => new_key().map(DeviceKey::new),
+            None => new_key(),
         }
+        .map(DeviceKey::new)
     }
 
     /// Opens what blurred search needs to ask `backend`. There is no plainer search in its place.
@@ -235,25 +236,15 @@ fn new_key() -> Result<[u8; KEY], CliError> {
     Ok(bytes)
 }
 
-/// Reads the key of `file`, or makes one that only the user can read.
-fn kept_key(file: &Path) -> Result<DeviceKey, CliError> {
-    let named = |error: std::io::Error| format!("the device key {}: {error}", file.display());
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(file) {
-        Ok(mut new) => {
-            let bytes = new_key()?;
-            let written = new.write_all(&bytes).and_then(|()| new.sync_all());
-            if let Err(error) = written {
-                let _ = fs_err::remove_file(file);
-                return Err(named(error).into());
-            }
-            return Ok(DeviceKey::new(bytes));
+/// Reads the key of `file`, or makes one that only the user can read. Of several processes that make one at once all
+/// have the key of the first.
+fn kept_key(file: &Path) -> Result<[u8; KEY], CliError> {
+    if !file.exists() {
+        let bytes = new_key()?;
+        let written = write_new_secret(file, &bytes);
+        if written.map_err(|error| format!("the device key {}: {error}", file.display()))? {
+            return Ok(bytes);
         }
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(named(error).into()),
     }
     let mut bytes = Vec::new();
     let open = fs_err::File::open(file)?;
@@ -264,7 +255,7 @@ fn kept_key(file: &Path) -> Result<DeviceKey, CliError> {
         let more = if got > KEY { " or more" } else { "" };
         format!("{file} has {got}{more} bytes, a device key has {KEY}: give another file, or remove it to make a new key")
     })?;
-    Ok(DeviceKey::new(bytes))
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -302,5 +293,24 @@ mod tests {
             assert!(error.contains("a device key has 32"), "{wrong}: {error}");
         }
         assert!(kept_key(dir.path()).is_err());
+    }
+
+    #[test]
+    fn processes_that_make_a_key_at_once_have_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let file = dir.path().join(round.to_string());
+            let begin = std::sync::Barrier::new(8);
+            let made = || {
+                begin.wait();
+                kept_key(&file).map_err(|error| error.to_string())
+            };
+            let keys: Vec<[u8; KEY]> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(made)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+            });
+            assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+        }
+        assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 20, "no file but the keys is left");
     }
 }

@@ -269,7 +269,7 @@ impl PrivateSearch {
                 lines.push_str(&serde_json::to_string(&line)?);
                 lines.push('\n');
             }
-            output::print(&lines)?;
+            output::stream(&lines)?;
         }
         Ok(())
     }
@@ -325,7 +325,7 @@ fn search_singly(
         let hits = hits.into_iter().map(|hit| LineHit { id: hit.id, score: hit.score }).collect();
         let buckets = seen.map(|seen| seen.buckets);
         let line = Line { id: &question.id, question: &question.text, hits, buckets };
-        output::line(format_args!("{}", serde_json::to_string(&line)?))?;
+        output::stream(&format!("{}\n", serde_json::to_string(&line)?))?;
     }
     Ok(())
 }
@@ -389,7 +389,7 @@ fn search_file(
             lines.push_str(&serde_json::to_string(&line)?);
             lines.push('\n');
         }
-        output::print(&lines)?;
+        output::stream(&lines)?;
     }
     Ok(())
 }

@@ -101,6 +101,7 @@ impl Source {
     ) -> Result<Self, CliError> {
         let encoder = encoder_of(&args, (searcher.model_fingerprint(), searcher.dim()))?;
         if methods.iter().any(|method| method.needs_words()) && !searcher.index().has_sparse() {
+            searcher.index().manifest.check_words()?;
             let path = args.index.directory().unwrap_or(Path::new("")).to_path_buf();
             return Err(OpenError::NoSparse { path }.into());
         }

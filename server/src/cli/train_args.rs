@@ -45,9 +45,9 @@ pub(super) struct TrainArgs {
     /// Steps between two checkpoints
     #[arg(long, value_name = "N")]
     checkpoint_every: Option<usize>,
-    /// Threads on the CPU
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    /// Threads on the CPU, at most 1024; 0: one for each processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    threads: Option<u16>,
     /// Numbers that the layers multiply: f32, f16 or bf16 on a GPU that has it, or bf16 on the CPU (fast with AMX or
     /// AVX-512 BF16)
     #[arg(long, value_name = "PRECISION")]
@@ -84,7 +84,7 @@ impl TrainArgs {
         set(&mut run.checkpoint_every, self.checkpoint_every);
         set(&mut optimiser.learning_rate, self.learning_rate);
         set(&mut optimiser.warm_up, self.warm_up);
-        set(&mut compute.threads, self.threads);
+        set(&mut compute.threads, self.threads.map(usize::from));
         set(&mut compute.precision, self.precision);
     }
 
@@ -105,7 +105,8 @@ impl TrainArgs {
     /// another number. A run that goes on has the number that it began with, which is 0 where that was on a GPU.
     pub(super) fn write_down_threads(&self, compute: &mut StepOptions, device: &TrainDevice) {
         if compute.threads == 0 && !device.gpu && !self.resume {
-            compute.threads = thread::available_parallelism().map_or(1, usize::from);
+            let processors = thread::available_parallelism().map_or(1, usize::from);
+            compute.threads = processors.min(StepOptions::MAX_THREADS);
         }
     }
 
@@ -235,7 +236,26 @@ fn scores_line(scores: &Scores) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser as _;
     use dpr_train::StudentScores;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: TrainArgs,
+    }
+
+    #[test]
+    fn more_threads_than_a_run_may_have_are_refused() {
+        let parse = |count: usize| {
+            let line = Line::try_parse_from(["train", "--threads", &count.to_string()]);
+            line.map(|line| line.args.threads.map(usize::from))
+        };
+        for count in [0, 1, StepOptions::MAX_THREADS] {
+            assert_eq!(parse(count).unwrap(), Some(count));
+        }
+        assert!(parse(StepOptions::MAX_THREADS + 1).unwrap_err().to_string().contains("1024"));
+    }
 
     #[test]
     fn a_best_model_that_is_worse_than_the_start_is_told_with_both_measures() {

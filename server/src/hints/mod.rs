@@ -3,6 +3,7 @@
 //! Libraries say what was given, what is allowed and what is wrong; this table adds the command or the flag that helps.
 
 mod model;
+mod private;
 #[cfg(feature = "train")]
 mod training;
 
@@ -17,7 +18,7 @@ use dpr_index::{BuildError, FileError, MatrixError, OpenError, QueryError, TuneE
 use dpr_milvus::MilvusError;
 #[cfg(feature = "postgres")]
 use dpr_postgres::PostgresError;
-use dpr_private::site::{SITE_MANIFEST, SiteError, SiteReadError};
+use dpr_private::site::SITE_MANIFEST;
 use dpr_serve::server::ListenError;
 
 /// Returns what helps against an error or the first of its causes for which something does.
@@ -38,7 +39,13 @@ fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stat
     if let Some(error) = training::within(error) {
         return Some(error);
     }
-    model::within(error)
+    #[cfg(feature = "eval")]
+    match error.downcast_ref() {
+        Some(dpr_eval::privacy::PrivacyError::Search(error)) => return Some(error),
+        Some(dpr_eval::privacy::PrivacyError::Site(error)) => return Some(error),
+        _ => {}
+    }
+    private::within(error).or_else(|| model::within(error))
 }
 
 fn of(error: &(dyn Error + 'static)) -> Option<String> {
@@ -58,24 +65,8 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
             path.display()
         ));
     }
-    match error.downcast_ref() {
-        Some(SiteReadError::Damaged { .. }) => {
-            return Some("`dpr index export-static` exports it".to_owned());
-        }
-        Some(SiteReadError::File(FileError::Missing { path })) if path.ends_with(SITE_MANIFEST) => {
-            return Some(
-                "`dpr index export-static --index INDEX --model MODEL --out SITE` exports a static site, which --index \
-                 then names"
-                    .to_owned(),
-            );
-        }
-        Some(SiteReadError::NoBuckets { .. }) => {
-            return Some("`dpr index export-static --buckets` exports them".to_owned());
-        }
-        _ => {}
-    }
-    if let Some(dpr_private::OpenError::Missing { path }) = error.downcast_ref() {
-        return Some(format!("make them with `dpr index private --index {}`", path.display()));
+    if let Some(advice) = private::of(error) {
+        return Some(advice);
     }
     if let Some(SparseError::OtherAnalyzer { expected, .. }) = error.downcast_ref() {
         let (language, keep) = (expected.without_stop_words(), *expected != expected.without_stop_words());
@@ -106,7 +97,6 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
     }
     let advice = model::of(error)
         .or_else(|| error.downcast_ref().and_then(of_listen))
-        .or_else(|| error.downcast_ref().and_then(of_site))
         .or_else(|| error.downcast_ref().and_then(of_open))
         .or_else(|| error.downcast_ref().and_then(of_build))
         .or_else(|| error.downcast_ref().and_then(of_tune))
@@ -128,6 +118,10 @@ fn of_vectors(error: &VectorsError) -> Option<String> {
         VectorsError::Unfinished { path } => {
             format!("run `dpr encode --out {}` (it continues where it stopped)", path.display())
         }
+        VectorsError::Missing { path } => {
+            format!("`dpr encode --model MODEL --passages FILE --out {}` writes one", path.display())
+        }
+        VectorsError::NotVectors { .. } => "give a directory that `dpr encode --out` wrote".to_owned(),
         VectorsError::NotWritten { .. } => "make room and run the same command again".to_owned(),
         VectorsError::File(
             FileError::Missing { .. }
@@ -146,18 +140,6 @@ fn of_listen(error: &ListenError) -> Option<&'static str> {
     Some(match error {
         ListenError::InUse { .. } | ListenError::NotPermitted { .. } => "--listen ADDRESS:PORT chooses it",
         ListenError::Other { .. } => "--listen takes it",
-    })
-}
-
-fn of_site(error: &SiteError) -> Option<&'static str> {
-    Some(match error {
-        SiteError::NoWeights => "`dpr export-web --model MODEL` exports them",
-        SiteError::Dims { .. } => "--dims takes it",
-        SiteError::PackBytes { .. } => "--pack-bytes takes it",
-        SiteError::BucketSize { least, most, .. } if most < least => "leave --buckets out",
-        SiteError::BucketSize { .. } => "--bucket-size takes it",
-        SiteError::TooMany { .. } => "`dpr serve` searches them",
-        _ => return None,
     })
 }
 
@@ -246,6 +228,11 @@ fn of_service(error: &ServiceError) -> Option<String> {
         ServiceError::Address { got, why, .. } if got.starts_with("milvus") && why.contains("password") => {
             "put user:password into DPR_MILVUS_TOKEN".to_owned()
         }
+        ServiceError::Refused { address, reason, .. }
+            if address.starts_with("postgres") && reason.contains("password missing") =>
+        {
+            "put it into PGPASSWORD or ~/.pgpass, which PGPASSFILE names elsewhere".to_owned()
+        }
         ServiceError::Missing { address, .. } => {
             format!("fill it with `dpr index --vectors ... --out '{address}'`")
         }
@@ -289,5 +276,21 @@ mod tests {
         assert!(of(&VectorsError::from(corrupt())).contains("--force"));
         assert!(of(&SearchError::from(QueryError::Gpu { reason: String::new() })).contains("--device"));
         assert_eq!(hint(&QueryError::K), None);
+        let refused = |reason: &str| {
+            let (address, reason) = ("postgres://web@db:5432/shop?table=a".to_owned(), reason.to_owned());
+            hint(&ServiceError::Refused { address, what: "opening the table", reason })
+        };
+        let missing = refused("invalid configuration: password missing").unwrap_or_default();
+        assert!(missing.contains("PGPASSWORD") && missing.contains("~/.pgpass"), "{missing}");
+        assert_eq!(refused("permission denied for table a (SQLSTATE 42501)"), None);
+    }
+
+    #[test]
+    fn only_an_encoding_that_was_begun_is_to_be_continued() {
+        let of = |error: VectorsError| hint(&error).unwrap_or_default();
+        let path = || Path::new("wrong").to_path_buf();
+        assert!(of(VectorsError::Unfinished { path: path() }).contains("it continues where it stopped"));
+        assert!(of(VectorsError::Missing { path: path() }).contains("--out wrong` writes one"));
+        assert!(of(VectorsError::NotVectors { path: path() }).contains("that `dpr encode --out` wrote"));
     }
 }

@@ -27,6 +27,7 @@ fn of_model(error: &ModelError) -> Option<&'static str> {
         ModelError::NotAModel(_) => "make one with `dpr import`",
         ModelError::Pooling { .. } => "--pooling cls or --pooling mean",
         ModelError::Dimensions { .. } => "--project gives both one of the same size",
+        ModelError::Lengths { .. } => "--normalize true or --normalize false",
         ModelError::NotMatryoshka { .. } => "dpr import --matryoshka",
         ModelError::Projected { .. } => "leave --project out, or import the model without it",
         ModelError::IsCrossEncoder(_) | ModelError::IsReader(_) => "`dpr import --question DIR` makes one",

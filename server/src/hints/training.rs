@@ -17,6 +17,7 @@ pub(super) fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Er
         (Some(TrainError::Data(error)), _) | (_, Some(MineError::Data(error))) => Some(error),
         (Some(TrainError::Model(error)), _) => Some(error),
         (Some(TrainError::Encoding(error)), _) => Some(error),
+        (Some(TrainError::Read(error)), _) => Some(error),
         (Some(TrainError::File(error)), _) => Some(error),
         _ => None,
     }

@@ -1,6 +1,9 @@
 //! Reading and re-ranking on the command line: the passages of a search, given to the reader or the cross-encoder of
 //! the library.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use crate::support::common;
 
 use common::{Bench, fail, fixtures, json, succeed};
@@ -296,4 +299,25 @@ fn what_is_given_for_a_reader_is_named_with_what_helps() {
             fail(bench.dpr(&["import", flag]).arg(fixtures().join(fixture)).args(["--out", "other"]));
         assert!(message.contains(expected), "{message}");
     }
+}
+
+#[test]
+fn answers_that_nobody_reads_on_end_the_work_with_status_0_and_without_an_error() {
+    let bench = prepared();
+    // The last question is too long for the reader, so that work which goes on to it ends with status 1. The answers to
+    // those before it are more than a pipe holds.
+    let questions: String = (0..448).map(|at| format!("{}\n", QUESTIONS[at % 3])).collect();
+    bench.write("many.txt", questions + &"castles ".repeat(60));
+    let answer = || dense(&bench, "answer", &["--reader", "reader", "--questions", "many.txt"]);
+    let whole = answer().output().unwrap();
+    assert!(whole.stdout.len() > 100_000, "only {} bytes", whole.stdout.len());
+    assert!(common::error_of(&whole).contains("shorten the question"));
+
+    let mut child = answer().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("\"answers\""), "{line}");
+    let ended = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(0) && !stderr.contains("error"), "{:?} {stderr}", ended.status);
 }

@@ -78,6 +78,31 @@ fn a_missing_title_is_empty_and_a_title_alone_will_do_in_beir() {
 }
 
 #[test]
+fn a_line_may_name_its_id_twice_and_none_of_its_metadata() {
+    let files = Files::new();
+    let both = files.write("c.jsonl", r#"{"docid": "7", "_id": "x", "text": "a"}"#);
+    assert_eq!(read_passages(&both).unwrap(), [passage("x", "", "a")]);
+    for (metadata, expected) in [
+        (r#"{"lang": "en", "lang": "de"}"#, "the metadata field `lang` is given twice"),
+        (r#"{"n": -123456789012345678901}"#, "the metadata field `n` is a whole number beyond 2^53"),
+    ] {
+        let line = format!(r#"{{"_id": "1", "text": "a", "metadata": {metadata}}}"#);
+        let error = read_passages(&files.write("m.jsonl", line)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn ids_of_squad_may_be_numbers_and_titles_null() {
+    let files = Files::new();
+    let squad = r#"{"data": [{"title": null, "paragraphs": [
+        {"context": "c", "qas": [{"id": 7, "question": "who", "answers": []}]}]}]}"#;
+    let path = files.write("squad.json", squad);
+    assert_eq!(read_passages(&path).unwrap(), [passage("0-0", "", "c")]);
+    assert_eq!(read_questions(&path).unwrap()[0].id, "7");
+}
+
+#[test]
 fn a_passage_of_100_000_words_is_read_whole() {
     let files = Files::new();
     let text = "word ".repeat(100_000);

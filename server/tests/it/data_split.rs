@@ -125,6 +125,17 @@ fn a_single_file_has_its_name_as_id() {
 }
 
 #[test]
+fn a_page_of_xhtml_keeps_what_follows_its_empty_elements() {
+    let files = Files::new();
+    let page =
+        "<html><head><title/><script src=\"a.js\"/></head><body><h1>One</h1><p>Hello.</p></body></html>";
+    for (name, page) in [("a.xhtml", page.to_owned()), ("b.html", format!("<?xml version=\"1.0\"?>{page}"))] {
+        let (_, blocks) = files.split(&files.write(name, page), 100);
+        assert_eq!(blocks, [block(&format!("{name}#0"), "One", "One Hello.")]);
+    }
+}
+
+#[test]
 fn ids_of_files_hold_no_white_space_and_differ() {
     let files = Files::new();
     for name in ["a b.txt", "a\u{a0}b.txt", "a_b.txt", "in here/c  d.txt"] {
@@ -255,7 +266,7 @@ fn each_bad_input_is_an_error_that_names_the_place() {
     let tsv = b"id\ttext\ttitle\n1\ta\tA\n";
     let cut = |bytes: Vec<u8>| bytes[..bytes.len() - 9].to_vec();
     let with = |more: &[u8]| [tsv, more].concat();
-    let cases: [(&str, Vec<u8>, &[&str]); 22] = [
+    let cases: [(&str, Vec<u8>, &[&str]); 24] = [
         ("header.tsv", b"id\ttitle\n1\tA\n".to_vec(), &["line 1", "`text`", "found `id\ttitle`"]),
         ("columns.tsv", with(b"2\tb\n"), &["line 3", "2 columns", "no `title`"]),
         ("many.tsv", with(b"2\tb\tB\tC\n"), &["line 3", "4 columns"]),
@@ -280,6 +291,8 @@ fn each_bad_input_is_an_error_that_names_the_place() {
         ("line-end.jsonl", b"{\"_id\":\"a\\nb\",\"text\":\"a\"}\n".to_vec(), &["line 1", r#""a\nb""#]),
         ("utf-16.txt", b"\xff\xfeA\0\n\0".to_vec(), &["line 1", "UTF-8"]),
         ("blank.html", b"<title> </title><script>x</script>".to_vec(), &["no words in it"]),
+        ("deep.html", "<div></x><p>".repeat(3000).into_bytes(), &["more than 2000 elements are open"]),
+        ("deep.md", "<div>\n".repeat(3000).into_bytes(), &["more than 2000 elements are open"]),
         ("report.pdf", b"%PDF-1.7".to_vec(), &["unknown kind of file", ".tsv", ".html"]),
         ("plain", b"some text".to_vec(), &["unknown kind of file"]),
     ];

@@ -86,6 +86,24 @@ fn deployments_set_only_variables_that_the_server_reads() {
 }
 
 #[test]
+fn a_server_whose_file_was_cut_off_is_not_started_again_by_itself() {
+    let unit = fs_err::read_to_string(deploy().join("dpr.service")).unwrap();
+    // The exit status of `sigbus.rs`.
+    assert!(unit.lines().any(|line| line == "RestartPreventExitStatus=74"), "{unit}");
+}
+
+#[test]
+fn containers_get_the_data_of_the_repository_and_time_for_requests_in_flight() {
+    for name in ["compose.milvus.yaml", "compose.postgres.yaml"] {
+        let text = fs_err::read_to_string(deploy().join(name)).unwrap();
+        // Paths are relative to the file's own folder.
+        for line in [r#"volumes: ["../../data:/data:ro"]"#, "stop_grace_period: 20s"] {
+            assert!(text.lines().any(|found| found.trim() == line), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn the_unit_is_one_that_systemd_takes() {
     let bench = Bench::new();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use dpr_core::random::SplitMix;
 use serde_json::Value;
 
 use crate::support::common::{Bench, fail, json, succeed};
@@ -66,7 +67,7 @@ fn an_encrypted_search_brings_the_texts_of_the_best_passages() {
     for (path, body, code) in [
         ("/v1/encrypted/rank", "{}", "invalid_ciphertext"),
         ("/v1/encrypted/fetch", "{}", "invalid_ciphertext"),
-        ("/v1/encrypted/rank?q=w31", "{}", "text_search_disabled"),
+        ("/v1/encrypted/rank?q=w31", "{}", "unexpected_query"),
     ] {
         let (status, answer) = ask(&server.address, "POST", path, body).unwrap();
         assert!(status >= 400 && answer.contains(code), "{path}: {status} {answer}");
@@ -183,4 +184,47 @@ fn what_changes_is_known_to_the_next_search_and_after_a_restart() {
     let again = serve(&bench, &["--encrypted"]);
     let found = hits(&json(&mut search(&again, &[])));
     assert!(found.contains(&changed[0]) && !found.iter().any(|hit| &hit.0 == best), "{found:?}");
+}
+
+#[test]
+fn more_changes_than_a_delta_takes_are_told_with_the_commands_that_help() {
+    let bench = bench(2100);
+    let ids: String = (0..2001).map(|at| format!("p{at}\n")).collect();
+    bench.write("gone.txt", ids);
+    succeed(&mut bench.dpr(&["index", "delete", "--index", "index", "--ids", "gone.txt"]));
+    let private = ["index", "private", "--index", "index"];
+    let error = fail(&mut bench.dpr(&private));
+    for expected in ["2001 passages", "`dpr index compact --index index` first"] {
+        assert!(error.contains(expected), "{error}");
+    }
+    // A server starts, as it may compact the index itself, and does not offer what it refuses.
+    let modes = |server: &Server| {
+        let (status, answer) = ask(&server.address, "GET", "/v1/private", "").unwrap();
+        assert_eq!(status, 200, "{answer}");
+        let body: Value = serde_json::from_str(&answer[answer.find('{').unwrap()..]).unwrap();
+        body["modes"].clone()
+    };
+    assert_eq!(modes(&serve(&bench, &["--encrypted"])), serde_json::json!(["plain"]));
+    succeed(&mut bench.dpr(&["index", "compact", "--index", "index"]));
+    succeed(&mut bench.dpr(&private));
+    assert_eq!(modes(&serve(&bench, &["--encrypted"])), serde_json::json!(["plain", "encrypted"]));
+}
+
+#[test]
+fn a_passage_that_private_tables_cannot_hold_is_not_added() {
+    let bench = bench(40);
+    let mut random = SplitMix::new(3);
+    let text: String = (0..120_000).map(|_| char::from(b'a' + random.below(26) as u8)).collect();
+    bench.write("long.tsv", format!("id\ttext\ttitle\nlong\t{text}\tLong\n"));
+    let add = ["index", "add", "--index", "index", "--model", "model", "--passages", "long.tsv"];
+    let error = fail(bench.dpr(&add).args(["--device", "cpu"]));
+    assert!(error.contains("passage `long`") && error.contains("split it or delete it"), "{error}");
+    let server = serve(&bench, &["--encrypted", "--allow-updates"]);
+    let described = ask(&server.address, "GET", "/v1/encrypted", "").unwrap().1;
+    let manifest: Value = serde_json::from_str(&described[described.find('{').unwrap()..]).unwrap();
+    let long = serde_json::json!([{ "id": "long", "text": text }]);
+    let body = serde_json::json!({ "model": manifest["model_fingerprint"], "passages": long }).to_string();
+    let (status, answer) = ask(&server.address, "POST", "/v1/passages", &body).unwrap();
+    assert_eq!(status, 422, "{answer}");
+    assert!(answer.contains("invalid_passage") && answer.contains("split it or delete it"), "{answer}");
 }

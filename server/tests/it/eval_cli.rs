@@ -68,7 +68,7 @@ fn columns_of_high_ranks_stand_apart_and_in_line() {
     assert_eq!(of_these, ["bm25", "100.00", "100.00", "100.00"], "{answerable:?}");
     let run = ["eval", "run", "--run", "results/bm25.run.gz", "--qrels", "qrels.txt"];
     let run = lines(succeed(bench.dpr(&run).args(ks)));
-    assert!(run.len() == 5 && run.iter().all(|line| line.len() == run[0].len()), "{run:?}");
+    assert!(run.len() == 15 && run.iter().all(|line| line.len() == run[0].len()), "{run:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use corpus::{random_rows, set, write_vectors};
-use dpr_index::LoadedIndex;
+use dpr_index::{IndexDir, LoadedIndex};
 
 const DPR: &str = env!("CARGO_BIN_EXE_dpr");
 
@@ -39,6 +39,40 @@ fn a_reader_that_closes_the_pipe_is_no_failure() {
         let (_, stderr) = text(&output);
         assert!(output.status.success() && !stderr.contains("panicked"), "{stderr}");
     }
+}
+
+#[test]
+fn an_error_that_nobody_reads_ends_with_its_status() {
+    let root = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    for more in [&[][..], &["--log-format", "json"]] {
+        let mut command = Command::new(DPR);
+        command.args(["index", "verify", "--index"]).arg(root.path()).args(more);
+        let status = command.stderr(writer.try_clone().unwrap()).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{more:?}");
+    }
+}
+
+#[test]
+fn a_filter_of_the_log_that_cannot_be_read_is_an_error_and_a_word_that_is_no_level_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let vectors = vectors(root.path().join("vectors"), 20, 8);
+    let run = |filter: &str, more: &[&str]| {
+        let mut command = index(&vectors, &root.path().join("index"), more);
+        let output = command.env("DPR_LOG", filter).output().unwrap();
+        (output.status.code(), text(&output).1)
+    };
+    let (code, said) = run("dpr=loud", &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("error: DPR_LOG is `dpr=loud`") && said.contains("dpr_serve=debug"), "{said}");
+    assert!(!root.path().join("index").exists(), "nothing was built");
+    let (code, said) = run("verbose", &[]);
+    assert!(code == Some(0) && said.contains("`verbose` is no level"), "{said}");
+    let (_, said) = run("verbose", &["--log-format", "json"]);
+    let line: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    assert_eq!(line["level"], "WARN", "{said}");
+    assert!(!run("warn,dpr=debug", &[]).1.contains("is no level"));
 }
 
 #[test]
@@ -81,6 +115,33 @@ fn a_new_version_without_the_private_tables_of_the_one_before_is_told() {
     let fix = format!("`dpr index private --index {}`", out.display());
     assert!(said.contains("the new version has no private tables") && said.contains(&fix), "{said}");
     assert!(!build().contains("private"), "the version before had none");
+}
+
+#[test]
+fn a_restored_or_tuned_version_without_the_private_tables_of_the_one_before_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let vectors = vectors(root.path().join("vectors"), 600, 8);
+    let out = root.path().join("index");
+    assert!(index(&vectors, &out, &["--kind", "hnsw"]).output().unwrap().status.success());
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(DPR);
+        command.arg("index").args(arguments).current_dir(root.path()).env_remove("DPR_INDEX");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output).1
+    };
+    let snapshot = ["snapshot", "--index", "index", "--out", "backup"];
+    let restore = ["restore", "--snapshot", "backup", "--out", "index"];
+    let tune = ["tune", "--index", "index", "--recall", "0.5"];
+    assert!(!run(&snapshot).contains("private"), "there was nothing");
+    for publish in [&restore[..], &tune] {
+        assert!(!run(publish).contains("private"), "the version before had none");
+        let number = IndexDir::new(&out).current_version().unwrap();
+        fs_err::create_dir(out.join(format!("private-{number}"))).unwrap();
+        let said = run(publish);
+        let fix = "`dpr index private --index index`";
+        assert!(said.contains("the new version has no private tables") && said.contains(fix), "{said}");
+    }
 }
 
 #[test]

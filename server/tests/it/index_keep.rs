@@ -443,8 +443,10 @@ fn an_index_of_the_first_format_is_served_and_upgraded() {
     let dir = root.path().join("index");
     fixture("index-format-1", &dir);
     ask(&dir, 1);
+    fs_err::create_dir(dir.join("private-1")).unwrap();
     let (status, said, errors) = dpr(&["index", "upgrade", "--index", "index"], root.path());
     assert_eq!((status, said.trim()), (Some(0), "index: format 1, now 3"), "{errors}");
+    assert!(errors.contains("the new version has no private tables"), "{errors}");
     ask(&dir, 3);
     assert!(verify(&dir).unwrap().problems.is_empty());
     let (status, said, _) = dpr(&["index", "upgrade", "--index", "index"], root.path());

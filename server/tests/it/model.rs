@@ -188,6 +188,20 @@ fn options_that_do_not_fit_are_refused() {
     assert!(projected.contains("already has a projection to 48"), "{projected}");
     let sizes = refused("dpr-tiny/question", Some("dpr-tiny-projected/ctx"), ImportOptions::default());
     assert!(sizes.contains("of 32 numbers") && sizes.contains("of 48"), "{sizes}");
+    // A passage encoder whose configuration says that vectors are scaled, beside a question encoder that scales none.
+    let scaled = tempfile::tempdir().unwrap();
+    let ctx = scaled.path().join("ctx");
+    let normalize = |normalize| ImportOptions { normalize: Some(normalize), ..ImportOptions::default() };
+    import(&fixture("dpr-tiny/ctx"), None, &ctx, &normalize(true)).unwrap();
+    let ctx = ctx.join("question_encoder");
+    let question = fixture("dpr-tiny/question");
+    let lengths = import(&question, Some(&ctx), &at, &ImportOptions::default()).unwrap_err().to_string();
+    assert!(lengths.contains("question encoder says false and the passage encoder true"), "{lengths}");
+    for one in [true, false] {
+        let both = scaled.path().join(one.to_string());
+        let manifest = import(&question, Some(&ctx), &both, &normalize(one)).unwrap();
+        assert_eq!(manifest.normalize, one);
+    }
     let tokens = refused(
         "dpr-tiny/question",
         None,

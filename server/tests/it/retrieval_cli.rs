@@ -203,9 +203,15 @@ fn judged_passages_are_measured_as_trec_eval_does() {
     succeed(eval(&bench, &["--qrels", "qrels.tsv"]).args(["--out", "judged"]));
     let run = ["eval", "run", "--run", "judged/bm25.run.gz", "--qrels", "qrels.tsv", "--k", "1,20", "--json"];
     assert_eq!(&json(&mut bench.dpr(&run)), bm25);
-    bench.write("twice.run", "1 Q0 m#1 1 2.0 x\n1 Q0 m#0 1 1.0 x\n");
+    // Scores alone decide.
+    bench.write("unranked.run", "1 Q0 m#1 0 2.0 x\n1 Q0 m#0 0 1.0 x\n");
+    bench.write("ranked.run", "1 Q0 m#1 1 2.0 x\n1 Q0 m#0 2 1.0 x\n");
+    let [unranked, ranked] = ["unranked.run", "ranked.run"]
+        .map(|run| json(&mut bench.dpr(&["eval", "run", "--run", run, "--qrels", "qrels.tsv", "--json"])));
+    assert_eq!(unranked, ranked);
+    bench.write("twice.run", "1 Q0 m#1 1 2.0 x\n1 Q0 m#1 2 1.0 x\n");
     let error = fail(&mut bench.dpr(&["eval", "run", "--run", "twice.run", "--qrels", "qrels.tsv"]));
-    assert!(error.contains("query `1` has rank 1 at line 1 and again at line 2"), "{error}");
+    assert!(error.contains("query `1` has passage `m#1` at line 1 and again at line 2"), "{error}");
     bench.write("other.tsv", "query-id\tcorpus-id\tscore\n1\tz#9\t1\n");
     let error = fail(&mut eval(&bench, &["--qrels", "other.tsv"]));
     assert!(error.contains("\"z#9\", which is not in the corpus"), "{error}");

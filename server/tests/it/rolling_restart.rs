@@ -11,6 +11,9 @@ use common::Bench;
 use serde_json::{Value, json};
 use server::{Server, ask};
 
+/// The name that clients call the proxy by.
+const HOST: &str = "search.example.org";
+
 /// A proxy that takes servers in turn, as long as their `/readyz` says that they are ready. A request that no byte of
 /// an answer came for is sent to the other server, as nginx does with `proxy_next_upstream error timeout
 /// non_idempotent`.
@@ -35,9 +38,10 @@ impl Proxy {
         }
     }
 
-    /// Passes one request on, and its answer back.
+    /// Passes one request on with the name of the proxy (`proxy_set_header Host $host`), and its answer back.
     fn pass(&self, mut client: TcpStream) -> io::Result<()> {
-        let request = read_request(&mut client)?;
+        let request = String::from_utf8_lossy(&read_request(&mut client)?).into_owned();
+        let request = request.replacen("host: localhost", &format!("host: {HOST}"), 1);
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         for turn in 0..100 {
             let at = (first + turn) % 2;
@@ -46,7 +50,7 @@ impl Proxy {
                 continue;
             }
             let answer = TcpStream::connect(&self.servers[at]).and_then(|mut server| {
-                server.write_all(&request)?;
+                server.write_all(request.as_bytes())?;
                 let mut answer = Vec::new();
                 server.read_to_end(&mut answer).map(|_| answer)
             });
@@ -101,7 +105,7 @@ fn two_servers_behind_a_proxy_are_restarted_without_a_failed_search() {
     let serve = |listen: &str| {
         let arguments =
             ["serve", "--model", "model", "--index", "index", "--device", "cpu", "--listen", listen];
-        Server::start(&mut bench.dpr(&arguments))
+        Server::start(bench.dpr(&arguments).args(["--allow-host", HOST]))
     };
     let mut servers = [serve("127.0.0.1:0"), serve("127.0.0.1:0")];
     let (_, index) = ask(&servers[0].address, "GET", "/v1/index", "").unwrap();

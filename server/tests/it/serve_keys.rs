@@ -117,6 +117,8 @@ fn a_server_that_others_reach_needs_keys_or_is_told_that_it_is_public() {
     assert!(error.contains("--public"), "{error}");
     let error = fail(&mut serve(&bench, &["--listen", "0.0.0.0:0", "--public", "--allow-updates"]));
     assert!(error.contains("--allow-updates") && error.contains("DPR_UPDATE_TOKEN"), "{error}");
+    let error = fail(&mut serve(&bench, &["--allow-updates", "--trust-forwarded", "1"]));
+    assert!(error.contains("--trust-forwarded 1") && error.contains("DPR_UPDATE_TOKEN"), "{error}");
     let mut command = serve(&bench, &["--listen", "0.0.0.0:0", "--public", "--allow-updates"]);
     let error = fail(command.env("DPR_UPDATE_TOKEN", "fifteen-letters"));
     assert!(error.contains("fewer than 16 characters") && !error.contains("fifteen-letters"), "{error}");

@@ -76,6 +76,16 @@ fn each_round_mines_with_the_model_before_and_a_killed_one_goes_on() {
         let resume = ["train", "--resume", "--device", "flex", "--out", out.as_str()];
         let other = fail(bench.dpr(&resume).args(["--batch-size", "4"]));
         assert!(other.contains("was begun with other settings"), "{other}");
+        let path = bench.path(&out).join("rounds.json");
+        let mut state: Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
+        assert_eq!(state["format_version"], 1);
+        state["format_version"] = 2.into();
+        fs_err::write(&path, state.to_string()).unwrap();
+        let newer = fail(&mut bench.dpr(&resume));
+        assert!(newer.contains("it has format 2, this version reads 1"), "{newer}");
+        // A file without it is of the first format.
+        state.as_object_mut().unwrap().remove("format_version");
+        fs_err::write(&path, state.to_string()).unwrap();
         // The model of the environment is not that of the rounds.
         succeed(bench.dpr(&resume).env("DPR_MODEL", "nowhere"));
         assert_eq!(weights(&bench, &format!("{out}/2/run")), weights(&bench, "whole/2/run"), "{out}");

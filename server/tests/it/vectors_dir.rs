@@ -292,8 +292,24 @@ fn shards_that_do_not_fit_together_are_refused() {
     let model = VectorsSpec { model_fingerprint: "cd".repeat(32), shard: shard(2, 3), ..spec(&corpus) };
     encode(&other, model, &corpus[8..], 8);
     assert!(message(&[dirs[0].clone(), dirs[1].clone(), other]).contains("model fingerprint differs"));
-    assert!(message(&[root.path().to_path_buf()]).contains("no finished vectors"));
+    assert!(message(&[root.path().to_path_buf()]).contains("is not a vectors directory"));
     assert!(matches!(VectorSet::read(&[]), Err(VectorsError::None)));
+}
+
+#[test]
+fn an_encoding_that_was_begun_is_told_from_a_path_of_something_else_and_one_of_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    let corpus = corpus(3);
+    drop(VectorsWriter::open(&at("begun"), spec(&corpus), &corpus).unwrap());
+    fs_err::create_dir(at("index")).unwrap();
+    fs_err::write(at("index/current"), "1").unwrap();
+    fs_err::write(at("file"), "").unwrap();
+    let read = |name: &str| VectorSet::read(&[at(name)]).unwrap_err();
+    assert!(matches!(read("begun"), VectorsError::Unfinished { path } if path == at("begun")));
+    assert!(matches!(read("index"), VectorsError::NotVectors { path } if path == at("index")));
+    assert!(matches!(read("file"), VectorsError::NotVectors { path } if path == at("file")));
+    assert!(matches!(read("nowhere"), VectorsError::Missing { path } if path == at("nowhere")));
 }
 
 #[test]

@@ -253,6 +253,10 @@ pub(super) fn check_numbers(
     if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
         return bad(setting, "0".into(), "it must be 1 at least");
     }
+    if compute.threads > StepOptions::MAX_THREADS {
+        let expected = format!("it must be from 0, one a processor, to {}", StepOptions::MAX_THREADS);
+        return bad("compute.threads", compute.threads.to_string(), &expected);
+    }
     if !(0.0..1.0).contains(&run.dropout) {
         return bad("run.dropout", run.dropout.to_string(), "it must be from 0 to below 1");
     }
@@ -342,11 +346,13 @@ mod tests {
             }
         };
         check("").unwrap();
+        check("[compute]\nthreads = 1024").unwrap();
         for (more, expected) in [
             ("[run]\nbatchsize = 4", "batchsize"),
             ("[run]\nbatch_size = 0", "run.batch_size is 0"),
             ("[run]\ndropout = 1.5", "run.dropout is 1.5"),
             ("[optimiser]\nlearning_rate = -1.0", "optimiser.learning_rate is -1"),
+            ("[compute]\nthreads = 1025", "compute.threads is 1025; it must be from 0"),
             ("[objective]\ntemperature = 0.0", "objective.temperature is 0"),
             ("[objective]\nloss = \"mse\"", "mse"),
             ("[objective]\nmatryoshka = [8, 0]", "objective.matryoshka is [8, 0]"),

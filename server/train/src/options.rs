@@ -16,10 +16,15 @@ pub struct StepOptions {
     pub chunk_tokens: usize,
     /// Tokens whose tapes are kept from the first pass; those beyond are encoded twice.
     pub tape_tokens: usize,
-    /// Threads on the CPU; 0 for one a processor.
+    /// Threads on the CPU, at most [`MAX_THREADS`](Self::MAX_THREADS); 0 for one a processor.
     pub threads: usize,
     /// Number format of the layers' matrix products.
     pub precision: Precision,
+}
+
+impl StepOptions {
+    /// Most threads on the CPU.
+    pub const MAX_THREADS: usize = 1024;
 }
 
 impl Default for StepOptions {

@@ -28,7 +28,7 @@ export { VersionError } from './errors/version-error.js';
 export type { QuestionEncoderLike, SearchClientLike } from './types/client-like.js';
 export type { Answer, AnswerProgress, AnswerResult } from './types/answer.js';
 export type { Device, DeviceChoice, Dtype, DtypeChoice, WasmBuild } from './types/device.js';
-export type { ExpectedModel } from './types/expected-model.js';
+export type { ExpectedIndex, ExpectedModel } from './types/expected-model.js';
 export type { ModelFile, ModelManifest, PairModel, PairWeights } from './types/manifest.js';
 export type { Bounds, Comparison, Condition, Metadata, MetadataValue } from './types/metadata.js';
 export type { HeadersSource, NetworkOptions, RetryOptions } from './types/network.js';

@@ -4,12 +4,15 @@ import { SearchClient } from '../dist/index.js';
 import { FakeWorker, tinyModel, until, withGpu, withStorage } from './fake-worker.mjs';
 import { fakeFetch } from './helpers.mjs';
 
-/** A client, not loaded yet, of a server of the tiny model whose searches are answered by `answer`. */
-function client(t, answer, options = {}) {
+/**
+ * A client, not loaded yet, of a server of the tiny model whose searches are answered by `answer`, and its model by
+ * `options.model`, where that is given.
+ */
+function client(t, answer, { model, ...options } = {}) {
   const { manifest, restore } = tinyModel();
   const files = globalThis.fetch;
   const { calls, restore: restoreServer } = fakeFetch((url, init) => {
-    if (url.endsWith('/v1/model')) return Response.json(manifest);
+    if (url.endsWith('/v1/model')) return model?.() ?? Response.json(manifest);
     if (url.endsWith('/v1/search')) return answer(init, calls.filter((call) => call.url.endsWith('/v1/search')).length);
     return files(`https://server.test/${url.split('/').pop()}`, init);
   });
@@ -139,8 +142,9 @@ test('a busy server is asked again when it says, with new headers, and each try 
   const { client: searching, searches } = client(t, busy, { headers: () => ({ 'x-try': String(++made) }) });
   const told = [];
   searching.addEventListener('request', ({ detail }) => told.push(detail.outcome));
-  await searching.search('who');
+  const { request, requests } = await searching.search('who');
   assert.deepEqual(await Promise.all(told), ['failed', 'answered']);
+  assert.deepEqual([requests.length, requests.at(-1)], [2, request]);
   const [first, second] = searches().map((call) => call.headers.get('x-try'));
   assert.notEqual(first, second);
 });
@@ -162,6 +166,29 @@ for (const [retry, tries] of [[{ delay: () => 0 }, 3], [{ limit: 1, delay: () =>
     await searching.preload();
     await assert.rejects(searching.search('who'), { code: 'unreachable' });
     assert.equal(searches().length, tries);
+  });
+}
+
+test('a model that is refused is an error in the words of the server, with what to do', async (t) => {
+  const error = { code: 'unauthorized', message: 'no API key was sent', fix: 'send one in the header x-api-key' };
+  const { client: refused } = client(t, nothing, { model: () => Response.json({ error }, { status: 401 }) });
+  await assert.rejects(refused.ready, {
+    name: 'DownloadError',
+    code: 'download_failed',
+    status: 401,
+    message: `https://server.test/v1/model could not be downloaded: ${error.message}`,
+    fix: error.fix,
+  });
+});
+
+for (const [status, fix] of [
+  [401, /API key/],
+  [404, /Check the address/],
+  [500, /Check the connection/],
+]) {
+  test(`a model that is refused with ${status} and no words is an error that says what to do`, async (t) => {
+    const { client: refused } = client(t, nothing, { model: () => new Response('<p>', { status, statusText: 'No' }), retry: 0 });
+    await assert.rejects(refused.ready, { name: 'DownloadError', status, message: /the server answered \d+ No$/, fix });
   });
 }
 

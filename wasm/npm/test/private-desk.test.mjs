@@ -1,6 +1,7 @@
 // What a worker keeps of private search, and that it is freed with the rest.
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { deflateRawSync } from 'node:zlib';
 import { Engine } from '../dist/worker/engine.js';
 import { PrivateDesk } from '../dist/worker/private/desk.js';
 
@@ -62,4 +63,45 @@ test('an engine that is freed frees what private search keeps, whose next steps 
   }
   engine.free();
   assert.deepEqual(kept, []);
+});
+
+/** A delta of two removed passages that says so many added ones, of 4 coordinates each, with these texts. */
+function deltaOf(added, texts) {
+  const head = Buffer.alloc(56 + 2 * 4 + added * 4);
+  head.writeUInt16LE(4, 6);
+  head.writeUInt32LE(2, 48);
+  head.writeUInt32LE(added, 52);
+  return new Uint8Array(Buffer.concat([head, texts]));
+}
+
+test('a delta is taken in only with as many passages as it adds, whatever is searched for', async () => {
+  const taken = [];
+  const tables = { free: () => undefined, update: (delta) => taken.push(delta.length) };
+  const manifest = { version: 'v', model: 'm', dims: 4, files: [], traffic: () => [1, 2, 3, 4], free: () => undefined };
+  const module = { Blurred: {}, PrivateTables: { read: () => manifest }, EncryptedTables: { read: () => tables } };
+  const desk = new PrivateDesk(module);
+  await desk.answer({ name: 'tables' });
+  await desk.answer({ name: 'files', files: [] });
+  const update = (delta) => desk.answer({ name: 'update', delta });
+  const line = (id) => `${JSON.stringify({ id, title: 'Title', text: 'a "text" of 한국' })}\n`;
+  const packed = deflateRawSync(line('a') + line('b'));
+  const good = [deltaOf(2, packed), deltaOf(0, deflateRawSync(''))];
+  for (const delta of good) await update(delta);
+  // What is too short for a head is for the module to refuse.
+  await update(new Uint8Array(10));
+  assert.deepEqual(taken, [...good.map(({ length }) => length), 10]);
+  const wrong = {
+    'no texts': deltaOf(2, Buffer.alloc(0)),
+    'cut texts': deltaOf(2, packed.subarray(0, packed.length - 4)),
+    'a text too few': deltaOf(3, packed),
+    'a text too many': deltaOf(1, packed),
+    'no JSON': deltaOf(1, deflateRawSync('text\n')),
+    'no passage': deltaOf(1, deflateRawSync('{"id":1}\n')),
+    'no compressed text': deltaOf(1, Buffer.from(line('a'))),
+    'more bytes than it has': deltaOf(1, packed).fill(255, 48, 56),
+  };
+  for (const [name, delta] of Object.entries(wrong)) {
+    await assert.rejects(update(delta), { code: 'spoiled_answer' }, name);
+  }
+  assert.equal(taken.length, 3);
 });

@@ -25,7 +25,7 @@ pub struct BlurredQuestion {
 
 #[wasm_bindgen]
 impl Blurred {
-    /// Reads a projection. Rows that are not orthonormal are refused: noise would be less than it says.
+    /// Reads a projection. Rows that are not orthonormal are refused: scores would not be those of the vectors.
     ///
     /// # Errors
     /// An `Error` with the code `unknown_parameters`.

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use serde_json::Value;
+
 use super::index::{Vectors, vectors};
 use super::report::median;
 use super::{FOLDER, json, load, number};
@@ -58,19 +60,56 @@ impl Build {
         number(&json(&said, "dpr encode")?, "passages_per_second")
     }
 
-    /// Returns the questions a second that a method ranks, encoding not counted.
-    fn rank(&self, index: &str, method: &str, questions: &str) -> Outcome<f64> {
+    /// Returns the questions a second that a method ranks, encoding not counted, and how good its rankings are.
+    fn rank(&self, index: &str, method: &str, questions: &str) -> Outcome<(f64, String)> {
         let model = self.path("model");
         let eval =
             ["eval", "retrieval", "--index", index, "--questions", questions, "--limit", "2000", "--json"];
-        let more = ["--methods", method, "--model", &model];
-        let said = self.run(&[&eval[..], &more[..if method == "bm25" { 2 } else { 4 }]].concat())?;
-        number(&json(&said, "dpr eval retrieval")?["methods"][0], "questions_per_second")
+        let more = ["--methods", method, "--model", &model, "--against-exact"];
+        let said = self.run(&[&eval[..], &more[..if method == "bm25" { 2 } else { 5 }]].concat())?;
+        let said = json(&said, "dpr eval retrieval")?;
+        Ok((number(&said["methods"][0], "questions_per_second")?, quality(&said)))
     }
 }
 
-/// A measure: its name, whether less is better, and the values of both builds.
-type Row = (&'static str, bool, [Vec<f64>; 2]);
+/// Returns the recall against exact search and the answer accuracy in the first 20 that `dpr eval retrieval --json`
+/// measured, as far as it says them.
+fn quality(said: &Value) -> String {
+    let (recall, top) = (&said["recall_against_exact"], said["methods"][0]["top_k"].as_array());
+    let accuracy = top.into_iter().flatten().find(|top| top["k"] == 20);
+    let accuracy = accuracy.and_then(|top| top["accuracy"].as_f64());
+    let recall = recall["mean"].as_f64().map(|mean| format!("recall@{} {mean:.4}", recall["k"]));
+    let accuracy = accuracy.map(|accuracy| format!("top-20 {:.2} %", accuracy * 100.0));
+    recall.into_iter().chain(accuracy).collect::<Vec<_>>().join(", ")
+}
+
+/// A measure of both builds.
+struct Row {
+    name: &'static str,
+    is_less_better: bool,
+    values: [Vec<f64>; 2],
+    /// How good the answers of the latest turn were; empty where there are none to judge.
+    quality: [String; 2],
+}
+
+impl Row {
+    fn new(name: &'static str, is_less_better: bool) -> Self {
+        Self { name, is_less_better, values: Default::default(), quality: Default::default() }
+    }
+
+    /// Returns its line: medians, how many times better `now` is, and the quality, which belongs to the ratio.
+    fn line(&self) -> String {
+        let [before, now] = self.values.each_ref().map(|values| median(values).unwrap_or(f64::NAN));
+        let ratio = if self.is_less_better { before / now } else { now / before };
+        let [of_before, of_now] = &self.quality;
+        let quality = match of_before == of_now {
+            true => of_now.clone(),
+            false => format!("before {of_before}; now {of_now}"),
+        };
+        let line = format!("{:<34} {before:>10.1} {now:>10.1} {ratio:>8.2}  {quality}", self.name);
+        line.trim_end().to_owned()
+    }
+}
 
 /// Measures both builds and prints a table.
 pub(super) fn run(other: &str, is_quick: bool, rounds: usize) -> Outcome {
@@ -84,13 +123,13 @@ pub(super) fn run(other: &str, is_quick: bool, rounds: usize) -> Outcome {
     let blocks_of_words = data.blocks()?;
     let wrk = load::prepare(&vectors, &questions, &folder)?;
     let builds = [Build::new("before", other)?, Build::new("now", dpr())?];
-    let mut rows: Vec<Row> = vec![
-        ("encode, passages/s", false, Default::default()),
-        ("index, s", true, Default::default()),
-        ("dense search, questions/s", false, Default::default()),
-        ("sparse index, s", true, Default::default()),
-        ("BM25, questions/s", false, Default::default()),
-        ("load, 16 connections, answers/s", false, Default::default()),
+    let mut rows = [
+        Row::new("encode, passages/s", false),
+        Row::new("index, s", true),
+        Row::new("dense search, questions/s", false),
+        Row::new("sparse index, s", true),
+        Row::new("BM25, questions/s", false),
+        Row::new("load, 16 connections, answers/s", false),
     ];
     for round in 1..=rounds {
         for (at, build) in builds.iter().enumerate() {
@@ -108,15 +147,16 @@ pub(super) fn run(other: &str, is_quick: bool, rounds: usize) -> Outcome {
             let answers =
                 (number(&said, "requests")? - number(&said, "refused")?) / number(&said, "seconds")?;
             drop(server);
-            let values = [
-                build.encode()?,
-                made,
-                build.rank(&graph, "dense", &questions)?,
-                sparse,
-                build.rank(&words, "bm25", &questions)?,
-                answers,
-            ];
-            rows.iter_mut().zip(values).for_each(|(row, value)| row.2[at].push(value));
+            let encoded = build.encode()?;
+            let (dense, of_dense) = build.rank(&graph, "dense", &questions)?;
+            let (bm25, of_bm25) = build.rank(&words, "bm25", &questions)?;
+            let values = [encoded, made, dense, sparse, bm25, answers];
+            // The load is on the graph of the dense search.
+            let qualities = ["", "", of_dense.as_str(), "", of_bm25.as_str(), of_dense.as_str()];
+            for (row, (value, quality)) in rows.iter_mut().zip(values.into_iter().zip(qualities)) {
+                row.values[at].push(value);
+                row.quality[at] = quality.to_owned();
+            }
             println!("bench: round {round} of {rounds}, {}: {values:.1?}", ["before", "now"][at]);
         }
     }
@@ -124,11 +164,30 @@ pub(super) fn run(other: &str, is_quick: bool, rounds: usize) -> Outcome {
         "\n2,067 paragraphs encoded; {blocks} vectors in a graph, 2,000 questions of NQ dev; all Wikipedia blocks by words; \
          medians of {rounds} turns"
     );
-    println!("{:<34} {:>10} {:>10} {:>8}", "", "before", "now", "better");
-    for (name, is_less, [before, now]) in &rows {
-        let [before, now] = [before, now].map(|values| median(values).unwrap_or(f64::NAN));
-        let ratio = if *is_less { before / now } else { now / before };
-        println!("{name:<34} {before:>10.1} {now:>10.1} {ratio:>8.2}");
-    }
+    println!("{:<34} {:>10} {:>10} {:>8}  with", "", "before", "now", "better");
+    rows.iter().for_each(|row| println!("{}", row.line()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_stands_beside_the_quality_of_both_builds() {
+        let said = serde_json::json!({
+            "methods": [{ "top_k": [{ "k": 1, "accuracy": 0.5 }, { "k": 20, "accuracy": 0.953 }] }],
+            "recall_against_exact": { "k": 20, "mean": 0.9912 },
+        });
+        assert_eq!(quality(&said), "recall@20 0.9912, top-20 95.30 %");
+        assert_eq!(quality(&serde_json::json!({})), "");
+        let mut row = Row::new("dense search, questions/s", false);
+        row.values = [vec![100.0], vec![200.0]];
+        row.quality = ["recall@20 0.9912".to_owned(), "recall@20 0.9700".to_owned()];
+        let line = row.line();
+        assert!(line.ends_with("2.00  before recall@20 0.9912; now recall@20 0.9700"), "{line}");
+        row.quality[0] = row.quality[1].clone();
+        let line = row.line();
+        assert!(line.ends_with("2.00  recall@20 0.9700"), "{line}");
+    }
 }

@@ -34,18 +34,18 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     );
     println!(
         "{:>11} {:>12} {:>9} {:>9} {:>8} {:>8}",
-        "connections", "answers/s", "p50, ms", "p99, ms", "429", "failed"
+        "connections", "answers/s", "p50, ms", "p99, ms", "429/s", "failed"
     );
     let mut failed = 0.0;
     for connections in CONNECTIONS {
         let said = load(connections, seconds)?;
         let of = |name: &str| number(&said, name);
-        let speed = (of("requests")? - of("refused")?) / of("seconds")?;
-        let (refused, lost) = (of("refused")?, of("failed")?);
+        let (refused, lost, seconds) = (of("refused")?, of("failed")?, of("seconds")?);
+        let (speed, refusals) = ((of("requests")? - refused) / seconds, refused / seconds);
         let share = refused / of("requests")?.max(1.0);
         let [middle, late] = [of("p50")?, of("p99")?].map(|time| latency(time, share));
         failed += lost;
-        println!("{connections:>11} {speed:>12.0} {middle:>9} {late:>9} {refused:>8.0} {lost:>8.0}");
+        println!("{connections:>11} {speed:>12.0} {middle:>9} {late:>9} {refusals:>8.0} {lost:>8.0}");
     }
     let before = server.memory();
     let mut requests = 0.0;

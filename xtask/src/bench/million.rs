@@ -1,5 +1,7 @@
 //! A million vectors in one graph: what building, opening and searching it takes.
 
+use std::fs;
+
 use super::index::{Vectors, vectors};
 use super::{json, number};
 use crate::failure::Outcome;
@@ -15,7 +17,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     let count = if is_quick { QUICK_COUNT } else { COUNT };
     process::build_benches(&["index_bench", "million_bench"])?;
     let program = |name: &str| built(name);
-    if !std::path::Path::new(&format!("{folder}/rows.f32")).exists() {
+    if !is_newer(&format!("{folder}/rows.f32"), &format!("{vectors}/manifest.json")) {
         let model = crate::paths::DEMO_MODEL;
         output(&mut command(program("index_bench"), &[&vectors, model, &questions, &folder]))?;
     }
@@ -54,4 +56,36 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         "\ntop-100 on all threads, ef 160: {top_100:.0} questions/s (the paper: 995, with 21 million passages)"
     );
     Ok(())
+}
+
+/// Returns whether `made` is there and was written after `source`.
+fn is_newer(made: &str, source: &str) -> bool {
+    let written = |path: &str| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    written(made).zip(written(source)).is_some_and(|(made, source)| made > source)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn rows_that_are_older_than_their_vectors_are_written_anew() {
+        let folder = std::env::temp_dir().join(format!("dpr-rows-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let at = |name: &str| folder.join(name).to_string_lossy().into_owned();
+        let (rows, vectors) = (at("rows.f32"), at("manifest.json"));
+        let written = |path: &str, seconds: u64| {
+            let file = fs::File::create(path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+        };
+        written(&vectors, 2000);
+        assert!(!is_newer(&rows, &vectors));
+        written(&rows, 1000);
+        assert!(!is_newer(&rows, &vectors));
+        written(&rows, 3000);
+        assert!(is_newer(&rows, &vectors));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -1,14 +1,13 @@
 //! The vectors of the index bench in a Milvus server on this machine: what a passage takes, from which the sizes of a
 //! cluster are computed.
 
-use std::fs;
 use std::path::Path;
 
 use super::index::{Vectors, vectors};
 use super::service::Service;
 use super::{json, number};
 use crate::failure::Outcome;
-use crate::paths::{DEMO_MODEL, built};
+use crate::paths::{DEMO_MODEL, built, bytes_in};
 use crate::process::{self, command, output};
 use crate::setup::python::milvus_python;
 
@@ -39,22 +38,12 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         memory / blocks as f64,
         disk as f64 / blocks as f64
     );
+    let written = bytes_in(Path::new(&vectors)) as f64 / blocks as f64;
+    println!("`dpr encode` wrote {written:.0} bytes a passage, vectors and texts");
     println!("{:>6} {:>10} {:>9} {:>9}", "ef", "recall@20", "p50, ms", "p99, ms");
     for row in said["graph"].as_array().into_iter().flatten() {
         let of = |name: &str| number(row, name);
         println!("{:>6} {:>10.4} {:>9.2} {:>9.2}", of("ef")?, of("recall")?, of("p50")?, of("p99")?);
     }
     Ok(())
-}
-
-/// Bytes of the files in a folder.
-pub(super) fn bytes_in(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path()),
-            Ok(metadata) => metadata.len(),
-            Err(_) => 0,
-        })
-        .sum()
 }

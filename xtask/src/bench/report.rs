@@ -85,12 +85,10 @@ pub(super) fn print_native(ours: &Native, peers: &[Native; 3]) {
         "{:<52} {question:>6.2}  (at most {QUESTION_TARGET:.2}: {met})",
         "question over onnxruntime fp32, one thread"
     );
-    println!("{:<52} {:>6.2}  (no target yet)", "passages/s over onnxruntime int8", speed(int8));
-    let (needed, now) = (middle(&int8.passages), middle(&ours.passages));
     println!(
-        "an 8-bit CPU path passes onnxruntime's int8 at {needed:.0} passages/s, {:.1} times the f32 path's {now:.0}, and {:.2} ms a question",
-        needed / now,
-        middle(&int8.question_one)
+        "{:<52} {:>6.2}  (dpr in 8 bits: --only precision)",
+        "passages/s over onnxruntime int8",
+        speed(int8)
     );
 }
 

@@ -4,9 +4,14 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::failure::{Failure, Outcome};
 use crate::process::command;
+
+/// Time between two looks at the memory of a server.
+const BETWEEN_SAMPLES: Duration = Duration::from_millis(200);
 
 /// A server, which ends with its input.
 pub(super) struct Service {
@@ -50,6 +55,25 @@ impl Service {
             }
         }
         bytes
+    }
+
+    /// Returns the most memory that the server and its children have while `work` runs, and what it returned. A child
+    /// that ends with a connection is not there any more when `work` is done.
+    pub(super) fn most_memory<T>(&self, work: impl FnOnce() -> T) -> (f64, T) {
+        std::thread::scope(|scope| {
+            let (running, ended) = mpsc::channel::<()>();
+            let sampling = scope.spawn(move || {
+                let mut most = self.memory();
+                while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(BETWEEN_SAMPLES) {
+                    // Not a number is less than any.
+                    most = self.memory().max(most);
+                }
+                most
+            });
+            let done = work();
+            drop(running);
+            (sampling.join().unwrap_or(f64::NAN), done)
+        })
     }
 }
 

@@ -79,6 +79,9 @@ fn print(name: &str, measured: &Value, peer: &Value) -> Outcome {
         println!("{name:<18} {:>10} {speed:>14.0} {:>10}", shown(build), shown(megabytes));
         figures.push((build.unwrap_or(f64::NAN), speed));
     }
+    if let Some(speed) = peer["questions_per_second_without_analysis"].as_f64() {
+        println!("bm25s with the terms of the questions given: {speed:.0} questions/s");
+    }
     let ((build, speed), (tantivy_build, tantivy_speed)) = (figures[0], figures[1]);
     let (faster, longer) = (speed / tantivy_speed, build / tantivy_build);
     println!(

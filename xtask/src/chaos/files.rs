@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Report, folder, index_copy, search_body};
 use crate::failure::{Failure, Outcome};
-use crate::paths::{DEMO_MODEL, dpr};
+use crate::paths::{DEMO_MODEL, bytes_in, dpr};
 use crate::process::{command, succeeds};
 use crate::server::Server;
 use crate::stamp::hex;
@@ -87,7 +87,7 @@ pub(super) fn damage(report: &mut Report) -> Outcome {
     let before = bytes_read(server.id());
     sleep(Duration::from_secs(10));
     let read = bytes_read(server.id()) - before;
-    let size: u64 = size_of(Path::new(&index));
+    let size = bytes_in(Path::new(&index));
     report.line(
         "read in 10 s by a follower of a damaged log",
         &super::megabytes(read as f64),
@@ -133,17 +133,6 @@ fn bytes_read(process: u32) -> u64 {
     let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
     let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
     line.and_then(|number| number.parse().ok()).unwrap_or(0)
-}
-
-fn size_of(dir: &Path) -> u64 {
-    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(data) if data.is_dir() => size_of(&entry.path()),
-            Ok(data) => data.len(),
-            Err(_) => 0,
-        })
-        .sum()
 }
 
 fn sha256(bytes: &[u8]) -> String {

@@ -14,7 +14,10 @@ pub(super) fn program() -> Option<&'static str> {
 
 /// Builds the image and runs it read-only, without capabilities, as its own user.
 pub(super) fn run(program: &str) -> Outcome {
-    execute(&mut command(program, &["build", "-f", "server/deploy/Containerfile", "-t", NAME, "."]))?;
+    // The default of podman, OCI, drops the health check. Docker has no other format.
+    let format: &[&str] = if program == "podman" { &["--format", "docker"] } else { &[] };
+    let mut build = command(program, &["build"]);
+    execute(build.args(format).args(["-f", "server/deploy/Containerfile", "-t", NAME, "."]))?;
     let data = format!("{}:/data:ro", absolute("data").display());
     let _ = output(&mut command(program, &["rm", "--force", NAME]));
     let options =

@@ -24,11 +24,23 @@ struct Running {
 /// The stops that a signal has to end.
 static STOPS: Mutex<Vec<Weak<Stop>>> = Mutex::new(Vec::new());
 
+/// The stops of servers that tasks talk to: a signal ends them, and this process does not wait until they have ended.
+static SERVERS: Mutex<Vec<Weak<Stop>>> = Mutex::new(Vec::new());
+
 impl Stop {
     /// One that Ctrl-C, SIGTERM and SIGHUP pull too.
     pub(crate) fn new() -> Arc<Self> {
+        Self::listed(&STOPS)
+    }
+
+    /// One of a server that a task talks to, which must not outlive it.
+    pub(crate) fn of_server() -> Arc<Self> {
+        Self::listed(&SERVERS)
+    }
+
+    fn listed(list: &Mutex<Vec<Weak<Self>>>) -> Arc<Self> {
         let stop = Arc::new(Self::default());
-        let mut all = lock(&STOPS);
+        let mut all = lock(list);
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&stop));
         // It fails where a handler is already set, which is ours.
@@ -70,9 +82,12 @@ impl Stop {
     }
 }
 
-/// Does what a signal asks: ends the jobs, or this process where there are none.
+/// Does what a signal asks: ends the servers, and the jobs, or this process where there are none.
 fn end() {
-    let running: Vec<_> = lock(&STOPS).iter().filter_map(Weak::upgrade).collect();
+    let there =
+        |list: &Mutex<Vec<Weak<Stop>>>| -> Vec<_> { lock(list).iter().filter_map(Weak::upgrade).collect() };
+    there(&SERVERS).iter().for_each(|server| server.pull());
+    let running = there(&STOPS);
     if running.is_empty() {
         #[allow(clippy::exit)] // as if the signal had not been caught
         std::process::exit(130);

@@ -74,6 +74,12 @@ impl Job {
         Self { name, needs: needs.to_vec(), busy: Busy::Processor, work }
     }
 
+    /// The names of the jobs that must be done before it.
+    #[cfg(test)]
+    pub(crate) fn needs(&self) -> &[&'static str] {
+        &self.needs
+    }
+
     /// The same job, waiting for a network more than for a processor.
     pub(crate) fn waiting(mut self) -> Self {
         self.busy = Busy::Network;

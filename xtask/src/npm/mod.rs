@@ -24,6 +24,11 @@ pub(crate) const PAGE: &str = "search page";
 
 /// Builds modules, package and page; skips what is up to date.
 pub(crate) fn build() -> Outcome {
+    run_task("npm", jobs())
+}
+
+/// All of it, with the set-up that it needs.
+fn jobs() -> Vec<Job> {
     let mut jobs = setup::only(&[setup::NODE, setup::WASM_TARGET, setup::WASM_OPT, setup::PAGE_PACKAGES]);
     jobs.push(tool(Packages::Bindgen));
     jobs.push(cpu_module());
@@ -32,7 +37,7 @@ pub(crate) fn build() -> Outcome {
     jobs.push(bound_cpu());
     jobs.extend(bound_later());
     jobs.extend(whole_page(publish));
-    run_task("npm", jobs)
+    jobs
 }
 
 /// Builds wasm-bindgen, as one of these packages.
@@ -90,4 +95,14 @@ pub(crate) fn package() -> Job {
 /// Packs the package and builds the page of it; `publish` puts it where it is served.
 pub(crate) fn whole_page(publish: fn() -> Outcome) -> [Job; 2] {
     [package(), Job::new(PAGE, &[PACKAGE], move || page::whole(publish))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_brings_the_set_up_that_it_needs() {
+        assert_eq!(setup::missing(&jobs()), [""; 0]);
+    }
 }

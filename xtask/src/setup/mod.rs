@@ -1,8 +1,8 @@
 //! `cargo xtask setup`: each step looks first, installs what is missing, and looks again.
 //!
-//! A step that finds what it needs takes milliseconds, so every task runs the set-up, as jobs beside its own.
-//! Nothing outside `target/`
-//! is touched except through the system's package manager, and that only as root.
+//! A step that finds what it needs takes milliseconds, so every task runs the set-up, as jobs beside its own. Besides
+//! `target/`, only the `node_modules` of the folders with a lock file are filled, by `npm ci`, and what the system's
+//! package manager (as root alone) and rustup install.
 
 mod apt;
 pub(crate) mod browsers;
@@ -232,6 +232,14 @@ pub(crate) fn jobs(scope: Scope) -> Vec<Job> {
 /// The steps of these names.
 pub(crate) fn only(names: &[&str]) -> Vec<Job> {
     jobs(Scope::All).into_iter().filter(|job| names.contains(&job.name)).collect()
+}
+
+/// Returns the steps that a job of the list needs and that are not in the list themselves.
+#[cfg(test)]
+pub(crate) fn missing(jobs: &[Job]) -> Vec<&'static str> {
+    let is_step = |name: &&str| STEPS.iter().any(|step| step.name == *name);
+    let needs = jobs.iter().flat_map(Job::needs).copied().filter(is_step);
+    needs.filter(|name| !jobs.iter().any(|job| job.name == *name)).collect()
 }
 
 fn ensure(step: &Step) -> Outcome<Done> {

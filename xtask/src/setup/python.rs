@@ -9,6 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::jobs::{lock, say};
 use crate::paths::{ENCODERS_VENV, VENV, python_of, venv_python};
 use crate::process::{self, command};
+use crate::stamp::Stamp;
 
 /// Requirement files: `NAME.in` is what is needed, `NAME.txt` all of it with its hashes.
 const REQUIREMENTS: &str = "tests/python/requirements";
@@ -114,8 +115,12 @@ fn find_packages(set: &str) -> Option<String> {
     find_packages_in(VENV, set)
 }
 
-/// Looks for the packages' folders: starting Python and importing them would take seconds.
+/// Looks for the packages' folders: starting Python and importing them would take seconds. What they need in turn is
+/// there if it was installed from the same lock.
 fn find_packages_in(environment: &str, set: &str) -> Option<String> {
+    if !lock_of(environment, set).ok()?.is_fresh(&[]) {
+        return None;
+    }
     let packages = fs::read_to_string(requirements(set, "in")).ok()?;
     let library =
         fs::read_dir(Path::new(environment).join("lib")).ok()?.flatten().next()?.path().join("site-packages");
@@ -126,6 +131,11 @@ fn find_packages_in(environment: &str, set: &str) -> Option<String> {
     packages.iter().all(|package| there(*package)).then(|| {
         packages.iter().map(|(name, version)| format!("{name} {version}")).collect::<Vec<_>>().join(", ")
     })
+}
+
+/// Returns the stamp of a set as its lock has it.
+fn lock_of(environment: &str, set: &str) -> Outcome<Stamp> {
+    Stamp::of(&format!("python-{set}"), &[&requirements(set, "txt")], &[environment])
 }
 
 fn requirements(set: &str, kind: &str) -> String {
@@ -151,16 +161,19 @@ fn install_packages_in(environment: &str, set: &str) -> Outcome {
         process::output(&mut command("python3", &["-m", "venv", "--clear", environment]))
             .map_err(|failure| failure.fix("install Python's venv module (Debian: python3-venv)"))?;
     }
+    let stamp = lock_of(environment, set)?;
+    stamp.clear();
     let file = requirements(set, "txt");
     say(&format!("pip install --require-hashes -r {file}"));
     // Bytecode is compiled at the first import. Few modules of torch and transformers are imported, and compiling all of
     // them is a third of the installation's processor time.
     let arguments = ["-m", "pip", "install", "--quiet", "--no-compile"];
     let checked = ["--disable-pip-version-check", "--require-hashes", "-r", &file];
-    process::output(command(python, &arguments).args(checked)).map(drop).map_err(|failure| {
+    process::output(command(python, &arguments).args(checked)).map_err(|failure| {
         failure
             .fix("check that pip reaches its index and that some 8 GB of disk are free, then run this again")
-    })
+    })?;
+    stamp.write()
 }
 
 /// Downloads the wheels of a set into `folder` and returns nothing: the caller looks for the files.

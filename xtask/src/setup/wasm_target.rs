@@ -59,7 +59,7 @@ pub(super) fn find() -> Option<String> {
     })
 }
 
-/// Tries rustup for a minute, then Debian's packages.
+/// Tries rustup for 90 seconds, then Debian's packages.
 pub(super) fn install() -> Outcome {
     if process::find_on_path("rustup").is_some() {
         say("rustup target add wasm32-unknown-unknown");

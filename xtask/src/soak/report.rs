@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::server::Leaked;
+use super::server::{Leaked, PATIENCE};
 use crate::failure::{Failure, Outcome};
 
 /// Seconds after which memory must not grow any more; of a short run, a quarter.
@@ -107,11 +107,26 @@ impl Report {
         if self.checked == 0 {
             wrong.push("no search was answered".to_owned());
         }
+        for (kind, what) in [("put", "no passage was written"), ("delete", "no passage was deleted")] {
+            if !self.times.contains_key(&(kind, 200_u16)) {
+                wrong.push(what.to_owned());
+            }
+        }
+        // Requests whose client left have the status 0.
+        if !self.times.keys().any(|(kind, status)| *kind == "misuse" && *status != 0) {
+            wrong.push("no misuse was answered".to_owned());
+        }
+        if self.leaked.lines == 0 {
+            wrong.push("the server logged nothing in which a text, a vector or a key could stand".to_owned());
+        }
         if !self.leaked.secret.is_empty() {
             wrong.push(format!(
                 "{} lines of the log with a text, a vector or a key",
                 self.leaked.secret.len()
             ));
+        }
+        if !self.leaked.is_ended {
+            wrong.push(format!("the server did not end within {} s of SIGTERM", PATIENCE.as_secs()));
         }
         match self.growth() {
             Some((before, after)) if after <= before * 1.05 + SLACK => {}
@@ -134,8 +149,12 @@ mod tests {
     fn report(memory: &[f64]) -> Report {
         let memory =
             memory.iter().enumerate().map(|(second, megabytes)| (second as f64, megabytes * 1e6)).collect();
-        let leaked = Leaked { lines: 1, secret: Vec::new() };
-        Report { memory, checked: 1, leaked, ..Report::default() }
+        let leaked = Leaked { is_ended: true, lines: 1, ..Leaked::default() };
+        let mut report = Report { memory, checked: 1, leaked, ..Report::default() };
+        for (kind, status) in [("put", 200), ("delete", 200), ("misuse", 400)] {
+            report.count(kind, status, Duration::from_millis(1));
+        }
+        report
     }
 
     #[test]
@@ -148,15 +167,36 @@ mod tests {
     }
 
     #[test]
-    fn wrong_answers_and_leaks_fail() {
+    fn wrong_answers_leaks_and_a_server_that_does_not_end_fail() {
         let mut wrong = report(&[100.0; 40]);
         wrong.wrong.push("search: 500".to_owned());
         assert!(wrong.judge().unwrap_err().to_string().contains("1 wrong answers"));
         let mut leaking = report(&[100.0; 40]);
         leaking.leaked.secret.push("GET /?q=SOAKSECRET".to_owned());
         assert!(leaking.judge().unwrap_err().to_string().contains("1 lines of the log"));
+        let mut staying = report(&[100.0; 40]);
+        staying.leaked.is_ended = false;
+        assert!(staying.judge().unwrap_err().to_string().contains("did not end within 60 s of SIGTERM"));
         let mut idle = report(&[100.0; 40]);
         idle.checked = 0;
         assert!(idle.judge().is_err());
+    }
+
+    #[test]
+    fn a_soak_without_a_log_without_changes_or_without_misuse_fails() {
+        let steady = [100.0; 40];
+        let silent = Report { leaked: Leaked::default(), ..report(&steady) };
+        assert!(silent.judge().unwrap_err().to_string().contains("logged nothing"));
+        for (key, words) in [
+            (("put", 200_u16), "no passage was written"),
+            (("delete", 200), "no passage was deleted"),
+            (("misuse", 400), "no misuse was answered"),
+        ] {
+            let mut idle = report(&steady);
+            idle.times.remove(&key);
+            idle.count(key.0, if key.0 == "misuse" { 0 } else { 429 }, Duration::ZERO);
+            let said = idle.judge().unwrap_err().to_string();
+            assert!(said.contains(words), "{said}");
+        }
     }
 }

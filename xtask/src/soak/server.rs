@@ -1,16 +1,19 @@
 //! The server that is soaked: its process, its memory, and what it logs.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::Mutex;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::wire::Connection;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::paths::dpr;
-use crate::process::{command, output};
+use crate::process::{command, memory_of};
+use crate::server::Process;
 
 /// Stands in every text, key and address that the clients send.
 pub(super) const SECRET: &str = "SOAKSECRET";
@@ -19,43 +22,54 @@ pub(super) const SECRET_NUMBER: &str = "0.73908513";
 /// The beginning of the base64 of vectors that begin so: the number's four bytes, and a zero.
 pub(super) const SECRET_BYTES: &str = "rzQ9P";
 
+/// Lines at the end of the log that are shown where the server does not start.
+const SHOWN: usize = 12;
+/// Characters of a line that are shown.
+const WIDTH: usize = 300;
+/// Time in which a server that is asked to end must do so.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A running server.
 pub(super) struct Server {
-    child: Mutex<Child>,
+    process: Mutex<Process>,
     id: String,
     address: String,
     /// Reads the log, and returns the lines in which something secret stands, and the number of all lines.
     log: Option<JoinHandle<Leaked>>,
 }
 
-/// Lines of the log that must not be there.
+/// Lines of the log that must not be there, and whether the server ended.
 #[derive(Debug, Default)]
 pub(super) struct Leaked {
+    /// `false` if it was still there [`PATIENCE`] after it was asked to end.
+    pub(super) is_ended: bool,
     pub(super) lines: usize,
     pub(super) secret: Vec<String>,
+    /// The last lines, whatever they say.
+    pub(super) last: VecDeque<String>,
 }
 
 impl Server {
     /// Starts a server that logs everything, takes updates and compacts often.
     pub(super) fn start(model: &str, index: &str) -> Outcome<Self> {
-        let failed = |what: String| Failure::new(format!("dpr serve: {what}"));
         let serve = ["serve", "--model", model, "--index", index, "--listen", "127.0.0.1:0", "--json"];
         let mut start = command(dpr(), &serve);
         start.args(["--allow-updates", "--compact-rows", "300"]);
         start.env("DPR_LOG", "trace").env("DPR_UPDATE_TOKEN", token());
-        let started = start.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = started.map_err(|error| failed(error.to_string()))?;
-        let log = child.stderr.take().map(|stderr| std::thread::spawn(move || search(stderr)));
-        let mut line = String::new();
-        if let Some(out) = child.stdout.take() {
-            BufReader::new(out).read_line(&mut line).map_err(|error| failed(error.to_string()))?;
+        let mut process = Process::start("dpr serve", start.stderr(Stdio::piped()))?;
+        let log = process.errors().map(|errors| std::thread::spawn(move || search(errors)));
+        match process.listening() {
+            Ok(url) => {
+                let (id, address) = (process.id().to_string(), url.trim_start_matches("http://").to_owned());
+                Ok(Self { process: Mutex::new(process), id, address, log })
+            }
+            Err(failure) => {
+                // The log ends with the process.
+                drop(process);
+                let said = log.and_then(|log| log.join().ok()).unwrap_or_default();
+                Err(failure.fix(format!("read what it said:\n    {}", said.last())))
+            }
         }
-        let told: Value = serde_json::from_str(&line).unwrap_or_default();
-        let Some(url) = told["listening"].as_str() else {
-            return Err(failed("it ended before it listened".to_owned()));
-        };
-        let address = url.trim_start_matches("http://").to_owned();
-        Ok(Self { id: child.id().to_string(), child: Mutex::new(child), address, log })
     }
 
     pub(super) fn address(&self) -> &str {
@@ -63,15 +77,12 @@ impl Server {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.child.lock().is_ok_and(|mut child| matches!(child.try_wait(), Ok(None)))
+        self.process.lock().is_ok_and(|mut process| process.status().is_none())
     }
 
     /// Bytes in memory that are its own: those of mapped files come and go as the system likes.
     pub(super) fn memory(&self) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0)
+        memory_of(&self.id, "RssAnon")
     }
 
     /// The number of the version in use.
@@ -82,20 +93,17 @@ impl Server {
 
     /// Ends the server, as an operator does, and returns what its log held.
     pub(super) fn end(mut self) -> Leaked {
-        let _ = output(&mut command("kill", &["-TERM", &self.id]));
-        if let Ok(mut child) = self.child.lock() {
-            let _ = child.wait();
-        }
-        self.log.take().and_then(|log| log.join().ok()).unwrap_or_default()
+        let is_ended = self.process.lock().is_ok_and(|mut process| process.end(PATIENCE));
+        let leaked = self.log.take().and_then(|log| log.join().ok()).unwrap_or_default();
+        Leaked { is_ended, ..leaked }
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Ok(mut child) = self.child.lock() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+impl Leaked {
+    /// Returns the last lines of the log, one below the other.
+    fn last(&self) -> String {
+        let lines: Vec<&str> = self.last.iter().map(String::as_str).collect();
+        lines.join("\n    ")
     }
 }
 
@@ -110,9 +118,13 @@ fn search(log: impl Read) -> Leaked {
     for line in BufReader::new(log).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         leaked.lines += 1;
+        leaked.last.push_back(line.chars().take(WIDTH).collect());
+        if leaked.last.len() > SHOWN {
+            leaked.last.pop_front();
+        }
         // Numbers may be printed with other digits at their ends.
         if [SECRET, &SECRET_NUMBER[..8], SECRET_BYTES].iter().any(|secret| line.contains(secret)) {
-            leaked.secret.push(line.chars().take(300).collect());
+            leaked.secret.push(line.chars().take(WIDTH).collect());
         }
     }
     leaked
@@ -133,5 +145,12 @@ mod tests {
         let log = format!("fine\nPOST {SECRET}-text\nvector [{number}, 1]\nvector \"{sent}\"\nalso fine");
         let leaked = search(log.as_bytes());
         assert_eq!((leaked.lines, leaked.secret.len()), (5, 3));
+    }
+
+    #[test]
+    fn the_last_lines_of_a_log_are_kept_for_a_server_that_does_not_start() {
+        let log: String = (0..20).map(|line| format!("line {line}\n")).collect();
+        let last = search(log.as_bytes()).last();
+        assert!(last.starts_with("line 8\n") && last.ends_with("line 19"), "{last}");
     }
 }

@@ -34,10 +34,15 @@ fn compiler() -> PathBuf {
 
 /// Runs them all.
 pub(crate) fn run() -> Outcome {
-    let mut jobs = setup::only(&[setup::COMPONENTS, setup::NODE, setup::TEST_PACKAGES]);
+    run_task("lint", jobs())
+}
+
+/// All of them, with the set-up that they need.
+fn jobs() -> Vec<Job> {
+    let mut jobs = setup::only(&[setup::COMPONENTS, setup::NODE, setup::BIOME, setup::TEST_PACKAGES]);
     jobs.extend([format(), documentation(), typescript()]);
     jobs.extend(rust_after(&[]));
-    run_task("lint", jobs)
+    jobs
 }
 
 /// The format check.
@@ -77,4 +82,16 @@ pub(super) fn rust_after(builds: &[&'static str]) -> [Job; 2] {
 /// Release builds, though nothing is compiled: build scripts and macros are the same then.
 fn of_native<'a>(subcommand: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&[subcommand, "--release", "--workspace", "--exclude", "dpr-wasm"], more].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_linters_bring_the_set_up_that_they_need() {
+        let jobs = jobs();
+        assert!(jobs.iter().any(|job| job.name == setup::BIOME));
+        assert_eq!(setup::missing(&jobs), [""; 0]);
+    }
 }

@@ -66,7 +66,12 @@ fn choose(arguments: &[String]) -> Outcome<Chosen> {
     }
     let runs = |part: &&str| (only.is_empty() || only.contains(part)) && !skip.contains(part);
     let all_bundlers = only.contains(&"bundlers");
-    Ok(Chosen { parts: PARTS.into_iter().filter(runs).collect(), all_bundlers, on_failure })
+    let parts: Vec<_> = PARTS.into_iter().filter(runs).collect();
+    match parts.is_empty() {
+        true => Err(Failure::new("--only and --skip leave no step to run")
+            .fix("leave out --skip for the steps that --only names")),
+        false => Ok(Chosen { parts, all_bundlers, on_failure }),
+    }
 }
 
 /// The jobs of these parts, those first that others wait for.
@@ -185,6 +190,7 @@ mod tests {
         assert_eq!(parts("--skip browser").unwrap().len(), PARTS.len() - 1);
         assert!(parts("--only tests").unwrap_err().to_string().contains("python"));
         assert!(choose(&words("fast")).is_err());
+        assert!(parts("--only rust --skip rust").unwrap_err().to_string().contains("leave no step"));
     }
 
     #[test]
@@ -211,6 +217,14 @@ mod tests {
         let bundlers = names(&["bundlers"]);
         assert!(bundlers.contains(&npm::PACKAGE) && bundlers.contains(&npm::WEBGPU));
         assert!(!bundlers.contains(&npm::PAGE) && !bundlers.contains(&PROGRAM));
+    }
+
+    #[test]
+    fn every_part_brings_the_set_up_that_it_needs() {
+        for part in PARTS {
+            let chosen = Chosen { parts: vec![part], all_bundlers: false, on_failure: OnFailure::EndAll };
+            assert_eq!(setup::missing(&plan(&chosen)), [""; 0], "{part}");
+        }
     }
 
     #[test]

@@ -95,9 +95,16 @@ fn vectors(passages: &[Passage]) -> Vec<f32> {
 }
 
 /// Milliseconds that this thread has had a processor.
-fn processor_ms() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or_default() / 1e6
+///
+/// # Errors
+/// A sentence where the system does not say: without a clock every time would be 0, and within its limit.
+fn processor_ms() -> Result<f64, String> {
+    const CLOCK: &str = "/proc/thread-self/schedstat";
+    let text = std::fs::read_to_string(CLOCK).map_err(|error| {
+        format!("cannot read {CLOCK}: {error}: run this on Linux with CONFIG_SCHED_INFO in its kernel")
+    })?;
+    let nanoseconds = text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
+    Ok(nanoseconds.ok_or_else(|| format!("{CLOCK} begins with no number: {text:?}"))? / 1e6)
 }
 
 /// The server in this process, with its processor time and what went to and fro.
@@ -120,12 +127,12 @@ impl Transport for Direct<'_> {
     }
 
     fn post(&mut self, path: &str, message: &[u8], _: u64) -> Result<Vec<u8>, TransportError> {
-        let start = processor_ms();
+        let start = processor_ms()?;
         let answer = match path {
             "/v1/encrypted/rank" => self.tables.rank(&[self.tables.read_rank(message, 0)?]),
             _ => self.tables.fetch(&[self.tables.read_fetch(message)?]),
         };
-        let took = processor_ms() - start;
+        let took = processor_ms()? - start;
         match path {
             "/v1/encrypted/rank" => self.rank_ms += took,
             _ => self.fetch_ms += took,
@@ -161,12 +168,12 @@ fn measure(passages: Vec<Passage>, folder: &Path) -> Result<serde_json::Value, B
         let near = random.below(passages.len());
         let question: Vec<f32> =
             index.matrix()?.row(near).iter().map(|x| x + (0.02 * random.normal()) as f32).collect();
-        let start = processor_ms();
+        let start = processor_ms()?;
         client.prepare(K)?;
-        prepare_ms += processor_ms() - start;
-        let start = processor_ms();
+        prepare_ms += processor_ms()? - start;
+        let start = processor_ms()?;
         let hits = client.search(&question, K)?;
-        search_ms += processor_ms() - start;
+        search_ms += processor_ms()? - start;
         for hit in &hits {
             found += 1;
             let known = known.get(hit.id.as_str());

@@ -146,7 +146,12 @@ fn pool(pooling: Pooling, tokens: &[f32], hidden: usize, pooled: &mut Vec<f32>) 
         }
         Pooling::Max => {
             for (_, token) in others() {
-                out.iter_mut().zip(token).for_each(|(most, x)| *most = most.max(*x));
+                out.iter_mut().zip(token).for_each(|(most, x)| {
+                    // A NaN stays, and is refused with the vector.
+                    if x.is_nan() || *x > *most {
+                        *most = *x;
+                    }
+                });
             }
         }
     }
@@ -157,7 +162,7 @@ fn activate(activation: Activation, values: &mut [f32]) {
     match activation {
         Activation::Identity | Activation::Gelu => {}
         Activation::Tanh => values.iter_mut().for_each(|x| *x = x.tanh()),
-        Activation::Relu => values.iter_mut().for_each(|x| *x = x.max(0.0)),
+        Activation::Relu => values.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x }),
         Activation::Sigmoid => values.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp())),
     }
 }
@@ -166,4 +171,52 @@ fn activate(activation: Activation, values: &mut [f32]) {
 fn unit_length(vector: &mut [f32]) {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-12);
     vector.iter_mut().for_each(|x| *x /= length);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_number_is_in_the_vector_after_every_pooling_that_reads_it() {
+        for pooling in [
+            Pooling::Cls,
+            Pooling::Pooler,
+            Pooling::Mean,
+            Pooling::MeanSqrtLen,
+            Pooling::WeightedMean,
+            Pooling::Max,
+            Pooling::LastToken,
+        ] {
+            for token in 0..3 {
+                let mut tokens = [1.0, -1.0, 0.5, 2.0, 3.0, -4.0];
+                tokens[2 * token] = f32::NAN;
+                let mut pooled = Vec::new();
+                pool(pooling, &tokens, 2, &mut pooled);
+                let is_read = match pooling {
+                    Pooling::Cls | Pooling::Pooler => token == 0,
+                    Pooling::LastToken => token == 2,
+                    _ => true,
+                };
+                assert_eq!(pooled[0].is_nan(), is_read, "{pooling:?} of token {token}");
+                assert!(pooled[1].is_finite(), "{pooling:?} of token {token}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_number_stays_so_after_every_activation() {
+        for (activation, of_negative) in [
+            (Activation::Identity, -2.0),
+            (Activation::Gelu, -2.0),
+            (Activation::Tanh, f32::tanh(-2.0)),
+            (Activation::Relu, 0.0),
+            (Activation::Sigmoid, 1.0 / (1.0 + f32::exp(2.0))),
+        ] {
+            let mut values = [f32::NAN, -2.0];
+            activate(activation, &mut values);
+            assert!(values[0].is_nan(), "{activation:?}");
+            assert_eq!(values[1], of_negative, "{activation:?}");
+        }
+    }
 }

@@ -158,7 +158,9 @@ impl BinaryQuery {
             let unit = turn_scaled(rotation, values);
             let most = greatest(values);
             let scale = if most > 0.0 { QUERY_LIMIT / most } else { 0.0 };
-            let mut query = BinaryQuery { step: unit * most / QUERY_LIMIT, ..BinaryQuery::default() };
+            let step = f64::from(unit) * f64::from(most) / f64::from(QUERY_LIMIT);
+            let step = step.min(f64::from(f32::MAX)) as f32;
+            let mut query = BinaryQuery { step, ..BinaryQuery::default() };
             for values in values.chunks(BLOCK) {
                 let mut numbers = [0; BLOCK];
                 numbers
@@ -380,8 +382,10 @@ mod tests {
             let scale = binarize_row(&rotation, &mut [size; 100], &mut bits);
             assert!(scale > 0.0 && scale.is_finite(), "{size}: {scale}");
             let mut found = [0.0];
-            binary_products(&BinaryQuery::new(&rotation, &[size; 100]), &bits, &mut found);
+            let query = BinaryQuery::new(&rotation, &[size; 100]);
+            binary_products(&query, &bits, &mut found);
             assert!(found[0] > 0.0, "{size}: {}", found[0]);
+            assert!(query.step() > 0.0 && query.step().is_finite(), "{size}: {}", query.step());
         }
         let mut found = [1.0];
         binary_products(&BinaryQuery::new(&rotation, &[0.0; 100]), &bits, &mut found);

@@ -114,8 +114,8 @@ impl BucketIndex {
         }
         let before = self.opened.get(&bucket).map_or(0, Codes::len);
         let got = (self.passages - before).saturating_add(passages);
-        // Passages at borders are in two buckets.
-        if got > 2 * MAX_PASSAGES {
+        // A passage is in one bucket.
+        if got > MAX_PASSAGES {
             return Err(LocalError::TooMany { got }.into());
         }
         let codes = Codes::from_bytes(codes).map_err(|error: CodesError| LocalError::from(error))?;
@@ -241,8 +241,11 @@ mod tests {
         let narrow = encode(&[0.5; 16], 8);
         assert_eq!(index.add(3, &narrow, 2), Err(LocalError::Dims { codes: 8, projection: 16 }.into()));
         assert!(matches!(index.add(3, &codes[..30], 2), Err(BucketError::Local(LocalError::Codes(_)))));
-        let many = index.add(3, &codes, usize::MAX);
-        assert!(matches!(many, Err(BucketError::Local(LocalError::TooMany { .. }))));
+        // Those of the nine other buckets are counted with them.
+        for many in [MAX_PASSAGES - 9 * EACH + 1, usize::MAX] {
+            let refused = index.add(3, &codes, many);
+            assert!(matches!(refused, Err(BucketError::Local(LocalError::TooMany { .. }))), "{many}");
+        }
         assert_eq!(index.search(question, &[3], 5).unwrap(), before);
 
         let centroids = Centroids::from_bytes(&encode_centroids(&[1.0; 30], 15)).unwrap();

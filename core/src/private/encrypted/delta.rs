@@ -20,6 +20,10 @@ pub const MOST_CHANGED: usize = 2000;
 /// The most bytes of a delta.
 pub const MOST_DELTA: usize = 2 << 20;
 
+/// The most bytes of the passages of a delta, and of a column, before they are compressed. Readers accept
+/// twice as many.
+pub const MOST_TEXT: usize = 8 << 20;
+
 const MAGIC: &[u8; 4] = b"DPRD";
 const FORMAT: u8 = 1;
 

@@ -70,22 +70,23 @@ impl WideRing {
         }
     }
 
-    /// Returns the coefficients modulo 2^32 of a polynomial whose coefficients have a magnitude below 2^59.
-    pub fn coefficients(&self, mut sums: WideTransform) -> Vec<u32> {
-        for (ntt, sums) in self.0.iter().zip(&mut sums) {
+    /// Returns the coefficients modulo 2^32 of a polynomial whose coefficients have a magnitude below 2^59. They are
+    /// computed in the place of its transforms.
+    pub fn coefficients(&self, sums: &mut WideTransform) -> Vec<u32> {
+        for (ntt, sums) in self.0.iter().zip(sums.iter_mut()) {
             ntt.inverse(sums);
         }
         let [p, r] = PRIMES.map(u64::from);
         let inverse = inverse(p % r, r);
         let [by_p, by_r] = sums;
-        let join = |(x, y): (u32, u32)| {
-            let (x, y) = (u64::from(x), u64::from(y));
+        let join = |(x, y): (&u32, &u32)| {
+            let (x, y) = (u64::from(*x), u64::from(*y));
             let step = (y + r - x % r) * inverse % r;
             let joined = x + p * step;
             // Numbers in the upper half stand for negative ones.
             joined.wrapping_sub(p * r * u64::from(joined > p * r / 2)) as u32
         };
-        by_p.into_iter().zip(by_r).map(join).collect()
+        by_p.iter().zip(by_r.iter()).map(join).collect()
     }
 
     /// Returns zero as transforms.
@@ -165,9 +166,9 @@ impl FetchMask {
         let secret = Zeroizing::new(hint.ring.of_signed(&signs));
         let mut samples = Zeroizing::new(Vec::<u32>::with_capacity(shape.columns()));
         for a in &hint.randomness {
-            let mut product = hint.ring.zero();
+            let mut product = Zeroizing::new(hint.ring.zero());
             hint.ring.add_product(&mut product, a, &secret);
-            samples.extend(Zeroizing::new(hint.ring.coefficients(product)).iter());
+            samples.extend(Zeroizing::new(hint.ring.coefficients(&mut product)).iter());
         }
         stream.errors(samples.len(), set.error_bits, |at, error| {
             samples[at] = samples[at].wrapping_add(error as u32);

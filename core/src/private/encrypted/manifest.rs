@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::params::{FetchShape, LEAST_MARGIN, ParameterError, ROW_NORM, RankShape, within};
 use super::public::{TablesHash, mask_column};
+use super::rank::rounded_row;
 use super::wire::WireError;
 use crate::model::{FileEntry, sha256_hex};
 
@@ -339,11 +340,12 @@ impl Projection {
         Ok(Projected { z, factor: length / self.scale, offset: dot(&self.mean, question) })
     }
 
-    /// Returns the coordinates `[dims]` of a passage's vector `[dim]`, scaled and rounded as the rank table is.
+    /// Returns the coordinates `[dims]` of a passage's vector `[dim]`, scaled, rounded and shortened as the rank table's
+    /// are.
     pub fn code(&self, vector: &[f32]) -> Vec<i8> {
         let centred: Vec<f32> = vector.iter().zip(&self.mean).map(|(x, mean)| x - mean).collect();
-        let along = |row: &[f32]| (dot(row, &centred) * self.scale).round().clamp(-127.0, 127.0) as i8;
-        self.rows.chunks_exact(self.mean.len()).map(along).collect()
+        let along: Vec<f64> = self.rows.chunks_exact(self.mean.len()).map(|row| dot(row, &centred)).collect();
+        rounded_row(&along, self.scale)
     }
 }
 

@@ -28,7 +28,7 @@ use std::sync::OnceLock;
 
 use zeroize::Zeroizing;
 
-use super::params::{RANK_ANSWER_BITS, RANK_BITS, RANK_SETS, RankShape};
+use super::params::{RANK_ANSWER_BITS, RANK_BITS, RANK_SETS, ROW_NORM, RankShape};
 use super::public::{self, TablesHash};
 use super::secret::{Seed, Stream, modulo};
 use super::wire::{WireError, check_length, pack, unpack};
@@ -76,6 +76,23 @@ pub fn transform(shape: &RankShape) -> &'static Ntt {
 pub fn randomness(shape: &RankShape, tables: &TablesHash) -> Vec<u32> {
     let set = shape.set();
     public::below(set.name, tables, set.modulus, shape.dims() * set.degree)
+}
+
+/// Returns a row of the rank table: coordinates multiplied by `scale` and rounded. A row that would be longer than
+/// [`ROW_NORM`] is shortened along its own direction, so that one vector that is far longer than the others
+/// changes neither the scale of their rows nor its own direction.
+pub fn rounded_row(coordinates: &[f64], scale: f64) -> Vec<i8> {
+    let length = coordinates.iter().map(|number| number * number).sum::<f64>().sqrt();
+    let mut factor = scale.min(ROW_NORM / length);
+    loop {
+        let row: Vec<i8> = coordinates.iter().map(|number| (number * factor).round() as i8).collect();
+        let squares = row.iter().map(|number| i64::from(*number).pow(2)).sum::<i64>();
+        if squares as f64 <= ROW_NORM * ROW_NORM {
+            return row;
+        }
+        // Rounding makes rows longer, by little.
+        factor *= 0.995;
+    }
 }
 
 impl RankHint {
@@ -179,4 +196,34 @@ impl RankKey {
 fn add(a: u32, b: u32, modulus: u32) -> u32 {
     let sum = a + b;
     sum.min(sum.wrapping_sub(modulus))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SplitMix;
+
+    #[test]
+    fn a_row_of_any_length_keeps_its_direction_and_is_no_longer_than_the_bound() {
+        let mut random = SplitMix::new(4);
+        let length = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>().sqrt();
+        for dims in [32, 256] {
+            for longer in [0.5, 1.0, 3.0, 3000.0, 1e30] {
+                let row: Vec<f64> = (0..dims).map(|_| random.normal()).collect();
+                let scale = ROW_NORM / length(&row);
+                let row: Vec<f64> = row.iter().map(|x| x * longer).collect();
+                let rounded: Vec<f64> = rounded_row(&row, scale).into_iter().map(f64::from).collect();
+                assert!(length(&rounded) <= ROW_NORM, "{dims} {longer}: {}", length(&rounded));
+                let along: f64 = row.iter().zip(&rounded).map(|(a, b)| a * b).sum();
+                let cosine = along / length(&row) / length(&rounded);
+                assert!(cosine > 0.95, "{dims} {longer}: {cosine}");
+            }
+        }
+        // All of the length in one number, no length, and none that is a number.
+        assert_eq!(rounded_row(&[0.0, -1e9, 0.0], 1.0), [0, -44, 0]);
+        assert_eq!(rounded_row(&[0.0; 3], 1e6), [0; 3]);
+        for wrong in [f64::NAN, f64::INFINITY] {
+            assert_eq!(rounded_row(&[wrong, wrong], 1.0), [0; 2]);
+        }
+    }
 }

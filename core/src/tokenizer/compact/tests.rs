@@ -125,6 +125,7 @@ fn what_is_wrong_is_named() {
         (b"DPRVOCA2".to_vec(), "does not begin with"),
         (changed(8, &[32]), "bits 0x20 of its settings are not all known"),
         (changed(10, &[0xff]), "its prefix is not UTF-8"),
+        (changed(12, &1001u32.to_le_bytes()), "words may have more than 1,000 characters"),
         (changed(16, &most), "its unknown token has the id 4294967295, and there are 10 tokens"),
         (changed(20, &most), "does not hold the 4294967295 tokens that it promises"),
         (changed(24, &most), "promises 4294967295 bytes of tokens and has"),

@@ -8,6 +8,7 @@ use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::models::wordpiece::WordPiece;
 
+use super::super::MOST_OF_WORD;
 use super::field::Field;
 
 /// The longest piece of a Unigram model in bytes: the library keeps pieces in a tree that is taken down by as many nested
@@ -41,12 +42,18 @@ pub(super) fn read(part: &Field<'_>) -> Result<ModelWrapper, String> {
             .vocab(vocabulary(&part.get("vocab"))?)
             .unk_token(part.get("unk_token").text()?.to_owned())
             .continuing_subword_prefix(part.get("continuing_subword_prefix").text()?.to_owned())
-            .max_input_chars_per_word(part.get("max_input_chars_per_word").number()?)
+            .max_input_chars_per_word(word_limit(&part.get("max_input_chars_per_word"))?)
             .build()
             .map(Into::into)
             .map_err(|e| e.to_string()),
         _ => Err(kind.is_not("a model that is known")),
     }
+}
+
+/// Reads the most characters of a word that WordPiece cuts into tokens.
+fn word_limit(limit: &Field<'_>) -> Result<usize, String> {
+    let most = limit.number()?;
+    if most > MOST_OF_WORD { Err(limit.is_not("at most 1,000")) } else { Ok(most) }
 }
 
 /// Reads tokens with their ids.

@@ -10,13 +10,24 @@ use tokenizers::normalizers::{
 use super::charsmap;
 use super::field::Field;
 
+/// The greatest product of the factors by which the parts of a normalizer may lengthen a text: a few replacements in a
+/// row would otherwise make a question as large as memory.
+const MOST_GROWTH: usize = 256;
+
 /// Reads a normalizer by its `type`.
 ///
 /// # Errors
 /// Names the field that is wrong.
 pub(super) fn read(part: &Field<'_>) -> Result<NormalizerWrapper, String> {
+    let mut left = MOST_GROWTH;
+    within(part, &mut left)
+}
+
+/// Reads a normalizer that lengthens a text by `left` at most, which is divided by what it does.
+fn within(part: &Field<'_>, left: &mut usize) -> Result<NormalizerWrapper, String> {
     let kind = part.get("type");
-    Ok(match kind.text()? {
+    let mut growth = 1;
+    let read: NormalizerWrapper = match kind.text()? {
         "BertNormalizer" => BertNormalizer::new(
             part.get("clean_text").flag()?,
             part.get("handle_chinese_chars").flag()?,
@@ -24,7 +35,10 @@ pub(super) fn read(part: &Field<'_>) -> Result<NormalizerWrapper, String> {
             part.get("lowercase").flag()?,
         )
         .into(),
-        "ByteLevel" => ByteLevel.into(),
+        "ByteLevel" => {
+            growth = 2;
+            ByteLevel.into()
+        }
         "Lowercase" => Lowercase.into(),
         "NFC" => NFC.into(),
         "NFD" => NFD.into(),
@@ -32,6 +46,8 @@ pub(super) fn read(part: &Field<'_>) -> Result<NormalizerWrapper, String> {
         "NFKD" => NFKD.into(),
         "Nmt" => Nmt.into(),
         "Precompiled" => {
+            // SentencePiece's own tables have replacements of up to 33 bytes; each table is checked by itself, too.
+            growth = 32;
             let table = charsmap::read(&part.get("precompiled_charsmap"))?;
             Precompiled::from(&table).map_err(|e| e.to_string())?.into()
         }
@@ -42,16 +58,26 @@ pub(super) fn read(part: &Field<'_>) -> Result<NormalizerWrapper, String> {
                 Some(regex) => ReplacePattern::Regex(regex.text()?.to_owned()),
                 None => ReplacePattern::String(pattern.get("String").text()?.to_owned()),
             };
+            growth = match &what {
+                ReplacePattern::String(text) if !text.is_empty() => content.len().div_ceil(text.len()).max(1),
+                // A match of one byte, or of none between two others.
+                _ => content.len() + 1,
+            };
             Replace::new(what, content)
                 .map_err(|e| pattern.is_not(&format!("a regular expression: {e}")))?
                 .into()
         }
         "Sequence" => {
-            let parts = part.get("normalizers").items()?.map(|part| read(&part));
+            let parts = part.get("normalizers").items()?.map(|part| within(&part, left));
             Sequence::new(parts.collect::<Result<_, _>>()?).into()
         }
         "Strip" => Strip::new(part.get("strip_left").flag()?, part.get("strip_right").flag()?).into(),
         "StripAccents" => StripAccents.into(),
         _ => return Err(kind.is_not("a normalizer that is known")),
-    })
+    };
+    *left /= growth;
+    match *left {
+        0 => Err(part.is_not("one that leaves a text within 256 times its length")),
+        _ => Ok(read),
+    }
 }

@@ -147,6 +147,15 @@ mod tests {
         assert_eq!(parse(r#"{"year":2.02e3}"#).unwrap(), parse(r#"{"year":2020}"#).unwrap());
         assert_eq!(parse(r#"{"zero":-0.0}"#).unwrap(), parse(r#"{"zero":0}"#).unwrap());
         assert_eq!(parse("{}").unwrap(), Metadata::default());
+        // A number with a fraction or an exponent is a float, however large.
+        assert_eq!(parse(r#"{"far":1.5e20}"#).unwrap(), parse(r#"{"far":150000000000000000000.0}"#).unwrap());
+    }
+
+    #[test]
+    fn an_error_of_a_value_has_the_column_of_its_line() {
+        let error = serde_json::from_str::<Metadata>(r#"{"lang":"en","a":null}"#).unwrap_err();
+        assert_eq!((error.line(), error.column() > 12), (1, true), "{error}");
+        assert_eq!(error.to_string().matches(" at line ").count(), 1, "{error}");
     }
 
     #[test]
@@ -171,6 +180,9 @@ mod tests {
             (r#"{"a":{"b":{}}}"#, "`a` is an object"),
             (r#"{"a":9007199254740993}"#, "`a` is a whole number beyond 2^53"),
             (r#"{"a":-9007199254740993}"#, "`a` is a whole number beyond 2^53"),
+            (r#"{"a":123456789012345678901}"#, "`a` is a whole number beyond 2^53"),
+            (r#"{"a":-123456789012345678902}"#, "`a` is a whole number beyond 2^53"),
+            (r#"{"a":1e999}"#, "number out of range"),
             (r#"{"a":1,"a":1}"#, "`a` is given twice"),
             (r#"{"":1}"#, "has 0 bytes"),
             ("[]", "a flat object"),

@@ -5,9 +5,11 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::value::MAX_WHOLE;
 use super::{Metadata, MetadataError, Number, Value, check_name};
+use crate::fields::reason;
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -52,7 +54,8 @@ impl<'de> Deserialize<'de> for Metadata {
     }
 }
 
-/// Reads a value, which errors call by its place.
+/// Reads a value of JSON, which errors call by its place. It is read from its text: of a whole number that 64 bits do
+/// not hold, a visitor sees no more than the nearest float.
 #[derive(Clone, Copy)]
 pub struct ValueSeed<'a> {
     place: &'a dyn fmt::Display,
@@ -72,6 +75,18 @@ impl<'a> ValueSeed<'a> {
 }
 
 impl ValueSeed<'_> {
+    /// Returns the value that a piece of JSON is.
+    ///
+    /// # Errors
+    /// What is wrong, without a line and a column.
+    pub(crate) fn read(self, json: &str) -> Result<Value, String> {
+        if is_beyond_whole(json) {
+            return Err(MetadataError::Whole { place: self.place.to_string() }.to_string());
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        Deserializer::deserialize_any(&mut deserializer, self).map_err(|error| reason(&error))
+    }
+
     fn refused<E: Error>(&self, got: &'static str) -> E {
         E::custom(MetadataError::Kind { place: self.place.to_string(), got })
     }
@@ -92,8 +107,16 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        self.read(json.get()).map_err(D::Error::custom)
     }
+}
+
+/// Returns whether a piece of JSON is a whole number, in digits alone, that is beyond 2^53.
+fn is_beyond_whole(json: &str) -> bool {
+    let digits = json.strip_prefix('-').unwrap_or(json);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole && !digits.parse::<u64>().is_ok_and(|magnitude| magnitude <= MAX_WHOLE)
 }
 
 impl<'de> Visitor<'de> for ValueSeed<'_> {

@@ -1,8 +1,11 @@
 //! HTML pages as text: what a reader sees, without the navigation.
 
+use std::collections::HashMap;
+
 use ego_tree::iter::Edge;
 use scraper::{Html, Node};
 
+use super::tags::{Tags, with_ends};
 use super::text::Text;
 
 /// Elements whose content is passed over: content that is not text or not of this page, pictures and players,
@@ -26,30 +29,35 @@ pub(super) const MAX_DEPTH: usize = 2000;
 /// Elements that have no end, or that end where the next begins.
 const WITHOUT_END: [&str; 28] = [
     "area", "base", "body", "br", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img",
-    "input", "li", "link", "meta", "optgroup", "option", "p", "param", "source", "tbody", "td", "tfoot",
-    "th", "tr", "wbr",
+    "input", "li", "link", "meta", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "tr",
+    "track", "wbr",
 ];
 
-/// Returns whether more elements are open at once than [`MAX_DEPTH`], as in no page that a person wrote.
-pub(super) fn is_too_deep(html: &str) -> bool {
-    let (mut depth, mut program) = (0usize, None);
-    for piece in html.split('<').skip(1) {
-        let (is_end, rest) = piece.strip_prefix('/').map_or((false, piece), |rest| (true, rest));
-        let name: String = rest
-            .chars()
-            .take_while(char::is_ascii_alphanumeric)
-            .take(16)
-            .map(|c| c.to_ascii_lowercase())
-            .collect();
-        // The text of a program holds no elements: `i<n` is a comparison.
-        if program.as_ref().is_some_and(|open| !is_end || *open != name) {
+/// The reason why a page is not read: more elements are open at once than [`MAX_DEPTH`].
+#[derive(Debug)]
+pub(super) struct TooDeep;
+
+/// Returns whether more elements are open at once than [`MAX_DEPTH`], as in no page that a person wrote. The end of an
+/// element that is not open closes nothing, and `/>` ends an element of SVG and MathML. A page that hides its depth, in
+/// SVG that is broken, is read all the same, and takes long.
+fn is_too_deep(html: &str) -> bool {
+    let (mut open, mut depth) = (HashMap::<String, usize>::new(), 0usize);
+    for tag in Tags::of(html) {
+        let name = tag.name.to_ascii_lowercase();
+        let is_foreign = ["svg", "math"].into_iter().any(|root| name == root || open.contains_key(root));
+        if WITHOUT_END.contains(&name.as_str()) || is_foreign && tag.is_empty {
             continue;
         }
-        program = (!is_end && ["script", "style"].contains(&name.as_str())).then(|| name.clone());
-        if name.is_empty() || WITHOUT_END.contains(&name.as_str()) {
-            continue;
+        if !tag.is_end {
+            *open.entry(name).or_default() += 1;
+            depth += 1;
+        } else if let Some(count) = open.get_mut(&name) {
+            *count -= 1;
+            depth -= 1;
+            if *count == 0 {
+                open.remove(&name);
+            }
         }
-        depth = if is_end { depth.saturating_sub(1) } else { depth + 1 };
         if depth > MAX_DEPTH {
             return true;
         }
@@ -57,9 +65,24 @@ pub(super) fn is_too_deep(html: &str) -> bool {
     false
 }
 
+/// Reads a page as [`read`] does. `is_xhtml` says that its name is one of XHTML, which its beginning may say as well.
+pub(super) fn read_page(page: &str, is_xhtml: bool) -> Result<Text, TooDeep> {
+    if is_xhtml || page.trim_start().starts_with("<?xml") {
+        return read_checked(&with_ends(page));
+    }
+    read_checked(page)
+}
+
+fn read_checked(html: &str) -> Result<Text, TooDeep> {
+    if is_too_deep(html) {
+        return Err(TooDeep);
+    }
+    Ok(read(html))
+}
+
 /// Reads a page. The title is `<title>`, else the first `<h1>`; the text is that of the page without scripts, styles,
 /// navigation, forms' controls, pictures and elements marked `hidden`.
-pub(super) fn read(html: &str) -> Text {
+fn read(html: &str) -> Text {
     let tree = Html::parse_document(html).tree;
     let mut text = String::new();
     let (mut title, mut heading) = (None, None);
@@ -105,8 +128,8 @@ pub(super) fn read(html: &str) -> Text {
 }
 
 /// Returns the text of a piece of HTML, as it stands in a Markdown file.
-pub(super) fn text_of(fragment: &str) -> String {
-    read(fragment).text
+pub(super) fn text_of(fragment: &str) -> Result<String, TooDeep> {
+    read_checked(fragment).map(|page| page.text)
 }
 
 #[cfg(test)]
@@ -152,5 +175,40 @@ mod tests {
         assert!(!is_too_deep(&"<p>one<li>two<br>".repeat(5000)));
         let program = format!("<script>{}</script><p>text", "if(i<n )x();".repeat(5000));
         assert!(!is_too_deep(&program));
+    }
+
+    #[test]
+    fn an_end_closes_only_an_element_that_is_open() {
+        for piece in ["<div></x><p>", "<div title='</div>'>", "<div><!--</div>-->", "<optgroup><p></x>"] {
+            assert!(is_too_deep(&piece.repeat(3000)), "{piece}");
+        }
+        assert!(is_too_deep(&"<div><textarea></div></textarea>".repeat(3000)));
+        assert!(!is_too_deep(&"<x></x></div>".repeat(3000)));
+    }
+
+    #[test]
+    fn in_svg_empty_elements_are_closed() {
+        let paths = "<path d='M0'/>".repeat(5000);
+        assert!(!is_too_deep(&format!("<svg><g>{paths}</g></svg>")));
+        assert!(!is_too_deep(&"<svg/><svg><use/></svg><math/>".repeat(3000)));
+        assert!(is_too_deep(&"<svg><g>".repeat(1500)));
+        assert!(is_too_deep(&format!("<svg/>{}", "<x/>".repeat(3000))), "in HTML `/>` ends nothing");
+    }
+
+    #[test]
+    fn an_empty_element_of_xhtml_does_not_take_in_the_rest_of_the_page() {
+        let body = "<body><h1>One</h1><p>Hello<br/>there.</p></body></html>";
+        let scripted = format!("<html><head><title>Chapter</title><script src=\"a.js\"/></head>{body}");
+        let untitled = format!("<html><head><title/></head>{body}");
+        for (page, title) in [(&scripted, "Chapter"), (&untitled, "One")] {
+            for page in [read_page(page, true), read_page(&format!("\n<?xml version=\"1.0\"?>{page}"), false)]
+            {
+                let page = page.unwrap();
+                assert_eq!(words(&page.title.unwrap()), title);
+                assert_eq!(words(&page.text), "One Hello there.");
+            }
+        }
+        let many = format!("<html><body>{}<p>end</p></body></html>", "<a id=\"x\"/>".repeat(5000));
+        assert_eq!(words(&read_page(&many, true).unwrap().text), "end");
     }
 }

@@ -15,6 +15,8 @@ pub(super) enum Kind {
     Markdown,
     /// One document.
     Html,
+    /// One document, HTML written as XML.
+    Xhtml,
 }
 
 impl Kind {
@@ -26,14 +28,15 @@ impl Kind {
             "jsonl" | "ndjson" => Some(Self::JsonLines),
             "txt" | "text" => Some(Self::Plain),
             "md" | "markdown" => Some(Self::Markdown),
-            "html" | "htm" | "xhtml" => Some(Self::Html),
+            "html" | "htm" => Some(Self::Html),
+            "xhtml" => Some(Self::Xhtml),
             _ => None,
         }
     }
 
     /// Returns whether the file is one document.
     pub(super) fn is_document(self) -> bool {
-        matches!(self, Self::Plain | Self::Markdown | Self::Html)
+        matches!(self, Self::Plain | Self::Markdown | Self::Html | Self::Xhtml)
     }
 }
 
@@ -57,6 +60,7 @@ mod tests {
             ("Corpus.JSONL", "Corpus", Some(Kind::JsonLines)),
             ("a.b.md", "a.b", Some(Kind::Markdown)),
             ("page.HTM.GZ", "page", Some(Kind::Html)),
+            ("chapter.xhtml", "chapter", Some(Kind::Xhtml)),
             ("notes.txt", "notes", Some(Kind::Plain)),
             ("report.pdf", "report", None),
             ("LICENSE", "LICENSE", None),

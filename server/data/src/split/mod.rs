@@ -25,6 +25,7 @@ mod html;
 mod kind;
 mod markdown;
 mod source;
+mod tags;
 mod text;
 mod words;
 

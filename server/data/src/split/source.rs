@@ -164,12 +164,11 @@ fn walk_error(error: walkdir::Error, root: &Path) -> DataError {
 fn read_file(path: &Path, name: &Path, kind: Kind, read: &Arc<AtomicU64>) -> Result<Passage, SplitError> {
     let id = id_of(name).ok_or_else(|| SplitError::FileName { path: path.to_path_buf() })?;
     let content = Input::open_counted(path, read)?.read_text(MAX_DOCUMENT_BYTES)?;
+    let too_deep =
+        |_: html::TooDeep| SplitError::TooDeep { path: path.to_path_buf(), limit: html::MAX_DEPTH };
     let Text { title, text } = match kind {
-        Kind::Markdown => markdown::read(&content),
-        Kind::Html if html::is_too_deep(&content) => {
-            return Err(SplitError::TooDeep { path: path.to_path_buf(), limit: html::MAX_DEPTH });
-        }
-        Kind::Html => html::read(&content),
+        Kind::Markdown => markdown::read(&content).map_err(too_deep)?,
+        Kind::Html | Kind::Xhtml => html::read_page(&content, kind == Kind::Xhtml).map_err(too_deep)?,
         Kind::Plain | Kind::Tsv | Kind::JsonLines => text::read(content),
     };
     let title = title.filter(|title| !title.trim().is_empty());

@@ -9,9 +9,9 @@ use dpr_core::model::MODEL_FORMAT;
 use dpr_core::{
     DeviceChoice, EncoderBytes, EncoderConfig, ModelKind, ModelManifest, Precision, Side, TextEncoder,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, manifest, web};
+use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, json, manifest, web, weights};
 
 /// A model directory whose files are those that its manifest names.
 #[derive(Clone, Debug)]
@@ -44,7 +44,10 @@ impl ModelDir {
         if manifest.fingerprint != manifest.compute_fingerprint() {
             return Err(manifest::damaged(path, "its fingerprint is not that of its contents".into()));
         }
-        manifest::check_files(path, &manifest.files)?;
+        let folders = [QUESTION_DIR, PASSAGE_DIR];
+        let folders = if manifest.shared { &folders[..1] } else { &folders[..] };
+        manifest::check_listed(path, &manifest.files, folders)?;
+        manifest::check_files(path, &path.join(MANIFEST), &manifest.files)?;
         let written = manifest.fingerprint.clone();
         let (path, configs, precision) = (path.into(), BTreeMap::new(), Precision::F32);
         Ok(Self { path, manifest, configs, written, precision })
@@ -134,8 +137,8 @@ impl ModelDir {
         let dir = self.path.join(folder);
         let device = Device::open(choice)?;
         let config = self.config(folder)?;
-        let tokenizer = fs_err::read(dir.join("tokenizer.json"))?;
-        let weights = fs_err::read(dir.join("model.safetensors"))?;
+        let tokenizer = weights::whole(&dir.join("tokenizer.json"))?;
+        let weights = weights::whole(&dir.join("model.safetensors"))?;
         let files = EncoderBytes {
             config: &config,
             tokenizer: &tokenizer,
@@ -148,7 +151,6 @@ impl ModelDir {
 
 /// Returns the config.json `bytes` with what `config` says in its section, as an import writes it.
 pub(super) fn rewritten(bytes: &[u8], config: &EncoderConfig) -> Result<Vec<u8>, ModelError> {
-    let mut json: Value = serde_json::from_slice(bytes).map_err(std::io::Error::other)?;
-    json["dpr"] = json!(config.section());
-    Ok(serde_json::to_vec_pretty(&json).map_err(std::io::Error::other)?)
+    let read: Value = serde_json::from_slice(bytes).map_err(std::io::Error::other)?;
+    Ok(serde_json::to_vec_pretty(&json::with_section(read, config)).map_err(std::io::Error::other)?)
 }

@@ -214,6 +214,16 @@ pub enum ModelError {
         /// Similarity of the passage encoder.
         passage: Similarity,
     },
+    /// One of the two encoders scales its vectors, and the other does not.
+    #[error(
+        "the question encoder says {question} and the passage encoder {passage} of whether vectors are scaled to length 1: say one for both"
+    )]
+    Lengths {
+        /// Whether the question encoder scales them.
+        question: bool,
+        /// Whether the passage encoder scales them.
+        passage: bool,
+    },
     /// A model of sentence-transformers that does not make one vector of a text.
     #[error("{path}: the model is {what}; give the directory of a SentenceTransformer")]
     NotAnEncoder {

@@ -40,15 +40,19 @@ pub fn import(
         let (question, passage) = (questions.similarity, other.similarity);
         return Err(ModelError::Similarities { question, passage });
     }
+    if questions.config.normalize != other.config.normalize {
+        let (question, passage) = (questions.config.normalize, other.config.normalize);
+        return Err(ModelError::Lengths { question, passage });
+    }
     if other.similarity == Similarity::L2 && !other.config.normalize {
         let weight = Some(other.l2_weight()?);
         questions.config.l2 = weight;
         passages.iter_mut().for_each(|passages| passages.config.l2 = weight);
     }
     let other = passages.as_ref().unwrap_or(&questions);
-    let max_passage_tokens = match (passage, options.max_passage_tokens) {
-        (None, Some(limit)) => questions.limit(limit, "the limit of a passage")?,
-        _ => other.config.max_tokens,
+    let max_passage_tokens = match &passages {
+        Some(passages) => passages.config.max_tokens,
+        None => questions.limit(options.max_passage_tokens, "the limit of a passage")?,
     };
     other.check_prompts(usize::MAX, max_passage_tokens)?;
     let staging = StagedDir::beside(out)?;

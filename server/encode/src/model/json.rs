@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use dpr_core::EncoderConfig;
+use serde_json::{Value, json};
 
 use super::ModelError;
 use dpr_files::plain;
@@ -19,6 +20,12 @@ pub(super) fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e.into()),
     }
+}
+
+/// Returns a config.json with what `dpr` adds to it for this encoder.
+pub(super) fn with_section(mut config: Value, encoder: &EncoderConfig) -> Value {
+    config["dpr"] = json!(encoder.section());
+    config
 }
 
 /// Returns the JSON of a file that must be there; `fix` says what to do where it is not.

@@ -51,16 +51,43 @@ pub(super) fn damaged(path: &Path, reason: String) -> ModelError {
     ModelError::Manifest { path: path.join(MANIFEST), reason }
 }
 
-/// Checks the size and the SHA-256 of every file that a manifest names.
+/// Refuses a manifest that does not list every file of these folders, each of an encoder: what it does not list would
+/// be loaded unchecked.
+///
+/// # Errors
+/// [`ModelError::Manifest`] names the file.
+pub(super) fn check_listed(
+    path: &Path,
+    files: &BTreeMap<String, FileEntry>,
+    folders: &[&str],
+) -> Result<(), ModelError> {
+    for folder in folders {
+        for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+            let name = format!("{folder}/{file}");
+            if !files.contains_key(&name) {
+                return Err(damaged(path, format!("it does not list {name}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks the size and the SHA-256 of every file of the model directory `dir` that the manifest at `manifest` names.
 ///
 /// # Errors
 /// [`ModelError`] names the file that is missing, damaged or outside of the directory.
-pub(super) fn check_files(path: &Path, files: &BTreeMap<String, FileEntry>) -> Result<(), ModelError> {
+pub(super) fn check_files<'e, N: AsRef<str>>(
+    dir: &Path,
+    manifest: &Path,
+    files: impl IntoIterator<Item = (N, &'e FileEntry)>,
+) -> Result<(), ModelError> {
     for (name, entry) in files {
+        let name = name.as_ref();
         if !relative::is_plain(name) {
-            return Err(damaged(path, format!("it lists the file {name:?}, which is not in its directory")));
+            let reason = format!("it lists the file {name:?}, which is not in the model's directory");
+            return Err(ModelError::Manifest { path: manifest.into(), reason });
         }
-        let file = path.join(name);
+        let file = dir.join(name);
         let damaged = |what, got: String, expected: String| ModelError::Damaged {
             path: file.clone(),
             what,
@@ -103,11 +130,26 @@ mod tests {
         let weights = dir.path().join("weights");
         fs_err::File::create(&weights).unwrap().set_len(64 << 20).unwrap();
         let entry = FileEntry { bytes: 64 << 20, sha256: "0".repeat(64) };
-        let error = check_files(dir.path(), &[("weights".to_owned(), entry)].into()).unwrap_err();
+        let error = check_files(dir.path(), &path, [("weights", &entry)]).unwrap_err();
         assert!(matches!(error, ModelError::Damaged { what: "sha256", .. }), "{error}");
         let settings = dir.path().join("config.json");
         std::os::unix::fs::symlink("/dev/zero", &settings).unwrap();
         let error = super::super::json::optional_json(&settings).unwrap_err().to_string();
         assert!(error.contains("config.json") && error.contains("not a plain file"), "{error}");
+
+        // An import reads weights that no manifest lists.
+        for name in ["model.safetensors", "pytorch_model.bin"] {
+            let path = dir.path().join(name);
+            std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+            for is_pipe in [false, true] {
+                if is_pipe {
+                    fs_err::remove_file(&path).unwrap();
+                    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+                }
+                let error = super::super::weights::read(dir.path()).map(drop).unwrap_err().to_string();
+                assert!(error.contains(name) && error.contains("not a plain file"), "{error}");
+            }
+            fs_err::remove_file(&path).unwrap();
+        }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::huggingface::HuggingFaceDir;
 use super::import::{name_of, write_manifest};
 use super::json::optional_json;
-use super::{CROSS_ENCODER_DIR, ModelError, READER_DIR, manifest};
+use super::{CROSS_ENCODER_DIR, MANIFEST, ModelError, READER_DIR, manifest, weights};
 
 /// The folder of a model directory that holds what is of this kind.
 pub(super) fn folder(kind: ModelKind) -> &'static str {
@@ -51,7 +51,8 @@ impl PairDir {
         if manifest.fingerprint != manifest.compute_fingerprint() {
             return Err(manifest::damaged(path, "its fingerprint is not that of its contents".into()));
         }
-        manifest::check_files(path, &manifest.files)?;
+        manifest::check_listed(path, &manifest.files, &[folder(kind)])?;
+        manifest::check_files(path, &path.join(MANIFEST), &manifest.files)?;
         Ok(Self { path: path.into(), manifest })
     }
 
@@ -66,7 +67,7 @@ impl PairDir {
     ) -> Result<T, ModelError> {
         let dir = self.path.join(folder(self.manifest.kind));
         let device = Device::open(device)?;
-        let read = |name: &str| fs_err::read(dir.join(name));
+        let read = |name: &str| weights::whole(&dir.join(name));
         let (config, tokenizer, weights) =
             (read("config.json")?, read("tokenizer.json")?, read("model.safetensors")?);
         let files = EncoderBytes {
@@ -84,13 +85,6 @@ fn other_kind(kind: ModelKind, path: PathBuf, what: String) -> ModelError {
         ModelKind::CrossEncoder => ModelError::NotACrossEncoder { path, what },
         ModelKind::Reader => ModelError::NotAReader { path, what },
     }
-}
-
-/// Returns the contents of `config.json` with what `dpr` adds for this encoder.
-pub(super) fn with_section(source: &HuggingFaceDir, encoder: &EncoderConfig) -> Value {
-    let mut json = source.config.clone();
-    json["dpr"] = json!(encoder.section());
-    json
 }
 
 /// Returns the limit of tokens: that of the option, else that of the model, which is the directory's where it was not

@@ -12,6 +12,7 @@ use dpr_core::{
 use serde_json::{Value, json};
 
 use super::huggingface::HuggingFaceDir;
+use super::json::with_section;
 use super::options::{ImportOptions, override_form};
 use super::{ModelError, weights};
 
@@ -46,6 +47,8 @@ pub(super) struct Prepared {
     pub(super) similarity: Similarity,
     /// See [`ModelManifest::matryoshka`](dpr_core::ModelManifest::matryoshka).
     pub(super) matryoshka: bool,
+    /// Tokens that the directory says a text is truncated to.
+    declared: usize,
     tensors: Vec<StoredTensor>,
 }
 
@@ -101,10 +104,9 @@ impl Prepared {
         }
         // The first numbers of a projected vector are not what was trained.
         let matryoshka = trained && config.projection_dim == 0;
-        let mut prepared = Self { source, config, similarity, matryoshka, tensors };
-        let declared = (prepared.config.max_tokens, "max_seq_length");
-        let (limit, what) = max_tokens.map_or(declared, |limit| (limit, option));
-        prepared.config.max_tokens = prepared.limit(limit, what)?;
+        let declared = config.max_tokens;
+        let mut prepared = Self { source, config, similarity, matryoshka, declared, tensors };
+        prepared.config.max_tokens = prepared.limit(max_tokens, option)?;
         prepared.source.check_case()?;
         let limit = prepared.config.max_tokens;
         prepared.check_prompts(if texts == Texts::Passages { usize::MAX } else { limit }, usize::MAX)?;
@@ -129,12 +131,17 @@ impl Prepared {
         Ok(())
     }
 
-    pub(super) fn limit(&self, limit: usize, what: &'static str) -> Result<usize, ModelError> {
-        let most = self.config.position_limit();
-        if (4..=most).contains(&limit) {
-            return Ok(limit);
+    /// Returns the limit of tokens that is asked for by `option`, else the one that the directory says.
+    ///
+    /// # Errors
+    /// [`ModelError::Tokens`] for a limit that the encoder cannot have.
+    pub(super) fn limit(&self, asked: Option<usize>, option: &'static str) -> Result<usize, ModelError> {
+        let (what, got) = asked.map_or(("max_seq_length", self.declared), |asked| (option, asked));
+        let limit = self.config.position_limit();
+        if (4..=limit).contains(&got) {
+            return Ok(got);
         }
-        Err(ModelError::Tokens { what, got: limit, dir: self.source.path.clone(), limit: most })
+        Err(ModelError::Tokens { what, got, dir: self.source.path.clone(), limit })
     }
 
     /// Returns the weight of the coordinate of [`EncoderConfig::coordinate`]: a power of two with which the coordinate
@@ -172,8 +179,7 @@ impl Prepared {
     fn json(&self, config: &EncoderConfig) -> Value {
         let mut json = self.source.config.clone();
         json["projection_dim"] = json!(config.projection_dim);
-        json["dpr"] = json!(config.section());
-        json
+        with_section(json, config)
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`: BERT as `DPRQuestionEncoder` or

@@ -3,7 +3,7 @@
 //!
 //! Three forms are read: that of sentence-transformers before 5.4 (`pooling_mode_mean_tokens: true`,
 //! `max_seq_length`), that of later versions (`pooling_mode: "mean"`, the tokenizer's `model_max_length`), and a
-//! directory whose `modules.json` was not copied but whose `1_Pooling` was.
+//! directory whose `modules.json` was not copied but whose folders were (`1_Pooling`, `2_Normalize`).
 
 use std::path::{Component, Path, PathBuf};
 
@@ -17,6 +17,9 @@ use super::json::optional_json;
 use super::settings::SentenceSettings;
 
 const MODULES: &str = "modules.json";
+
+/// The folder of a Normalize module that follows Pooling, under the name that sentence-transformers gives it.
+const NORMALIZE: &str = "2_Normalize";
 
 /// The settings that the modules of a directory give.
 #[derive(Debug, Default)]
@@ -226,16 +229,22 @@ fn unsupported(path: &Path, class: &str, folder: &str) -> ModelError {
 
 /// Returns the modules that the folders' names give where `modules.json` was not copied.
 fn from_folders(root: &Path) -> Result<SentenceModules, ModelError> {
-    if root.join("2_Dense").exists() {
+    if ["2_Dense", "3_Dense"].iter().any(|folder| root.join(folder).exists()) {
         return Err(ModelError::MissingFile {
             dir: root.into(),
             file: MODULES,
-            fix: "it says where the module Dense of 2_Dense stands: fetch the model again, with all of its files",
+            fix: "it says where the module Dense of 2_Dense or 3_Dense stands: fetch the model again, with all of its \
+                  files",
         });
     }
     let config = root.join("1_Pooling/config.json");
     let pooling = optional_json(&config)?.map(|values| PoolingModes::from_config(config, &values));
-    Ok(SentenceModules { pooling, ..SentenceModules::default() })
+    let folder = root.join(NORMALIZE);
+    let normalize = folder.exists();
+    if normalize && !of_the_vector(&folder.join("config.json"))? {
+        return Err(unsupported(&folder, "Normalize", NORMALIZE));
+    }
+    Ok(SentenceModules { pooling, normalize, ..SentenceModules::default() })
 }
 
 /// Returns `model_max_length` of `tokenizer_config.json`. Where no limit was set, the field is absent or a number

@@ -6,8 +6,8 @@ use std::path::Path;
 use dpr_core::model::{FileEntry, sha256_hex};
 use serde::{Deserialize, Serialize};
 
-use super::{ModelError, WEB_DIR, WEB_MANIFEST};
-use dpr_files::{digest, plain, relative};
+use super::{ModelError, WEB_DIR, WEB_MANIFEST, manifest};
+use dpr_files::plain;
 
 /// Bytes of the parts that weights are checked by: 23 checksums for MiniLM in 8 bits.
 const CHUNK: usize = 1 << 20;
@@ -163,21 +163,6 @@ pub(super) fn read(model: &Path, fingerprints: &[&str]) -> Result<Option<WebMani
     if !fingerprints.contains(&web.fingerprint.as_str()) {
         return Err(ModelError::StaleExport(path));
     }
-    for (name, entry) in web.files().flat_map(WebFile::on_disk) {
-        if !relative::is_plain(&name) {
-            let reason = format!("it lists the file {name:?}, which is not in the model's directory");
-            return Err(ModelError::Manifest { path, reason });
-        }
-        let path = model.join(&name);
-        let (size, expected) = (relative::size(&path)?, entry.bytes);
-        if size != expected {
-            let (got, expected) = (size.to_string(), expected.to_string());
-            return Err(ModelError::Damaged { path, what: "size", got, expected });
-        }
-        let (got, expected) = (digest::of_file(&path)?.sha256, entry.sha256.clone());
-        if got != expected {
-            return Err(ModelError::Damaged { path, what: "sha256", got, expected });
-        }
-    }
+    manifest::check_files(model, &path, web.files().flat_map(WebFile::on_disk))?;
     Ok(Some(web))
 }

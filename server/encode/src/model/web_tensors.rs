@@ -29,7 +29,11 @@ impl Tensor {
         Self { name, dtype: Dtype::F32, shape, bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
     }
 
+    /// Returns the tensor in half precision; in single precision where half would make a number infinite.
     fn f16(name: String, shape: Vec<usize>, values: &[f32]) -> Self {
+        if !fits_f16(values) {
+            return Self::f32(name, shape, values);
+        }
         let bytes = values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
         Self { name, dtype: Dtype::F16, shape, bytes }
     }
@@ -142,7 +146,8 @@ impl WebFormat {
 
     /// Returns a tensor's numbers as they are after an export of a question encoder in this format. `values` are
     /// those of the tensor `name` of `shape`, a linear layer's `[output, input]`, row-major. Tensors that are not
-    /// matrices are not rounded. Magnitudes of 65,520 and more are infinite in half precision.
+    /// matrices are not rounded, nor are those with a magnitude that half precision does not hold (65,520 and more)
+    /// where the format is half precision.
     pub fn rounded<'v>(self, name: &str, shape: &[usize], values: &'v [f32]) -> Cow<'v, [f32]> {
         let [_, columns] = *shape else { return Cow::Borrowed(values) };
         let in_8_bits = || {
@@ -151,11 +156,17 @@ impl WebFormat {
             rows.flat_map(|(row, scale)| row.iter().map(move |value| f32::from(*value) * scale)).collect()
         };
         Cow::Owned(match self.of_matrix(name) {
+            Self::F16 if !fits_f16(values) => return Cow::Borrowed(values),
             Self::F16 => values.iter().map(|value| f16::from_f32(*value).to_f32()).collect(),
             Self::Q8 => in_8_bits(),
             Self::Q4 => quantize_groups(values, columns).map_or_else(in_8_bits, FourBits::into_f32),
         })
     }
+}
+
+/// Returns whether half precision holds every one of these numbers as a finite one.
+fn fits_f16(values: &[f32]) -> bool {
+    values.iter().all(|value| f16::from_f32(*value).is_finite())
 }
 
 /// The part of a model that a matrix belongs to.
@@ -220,6 +231,20 @@ mod tests {
     use super::*;
     use dpr_core::TensorMap;
     use dpr_core::random::SplitMix;
+
+    #[test]
+    fn a_number_that_half_precision_does_not_hold_is_finite_in_every_format() {
+        let (name, values) = ("embeddings.token_type_embeddings.weight", [70_000.0, -1.0, 0.5, 65_000.0]);
+        let mut formats = Formats::new(&WebFormat::ALL, None);
+        formats.push_small(name.to_owned(), vec![2, 2], &values);
+        for (format, stored) in &formats.small {
+            let bytes = serialize(stored).unwrap();
+            let mut map = TensorMap::from_safetensors([("file", bytes.as_slice())]).unwrap();
+            let got = map.take_f32(name, &[2, 2]).unwrap();
+            assert_eq!(got, values, "{format}");
+            assert_eq!(*format.rounded(name, &[2, 2], &values), got, "{format}");
+        }
+    }
 
     #[test]
     fn rounded_numbers_are_those_that_a_page_reads_out_of_the_file() {

@@ -2,6 +2,7 @@
 //! the file that an import writes.
 
 use std::collections::BTreeSet;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use dpr_core::TensorMap;
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use super::json::optional_json;
 use super::{ModelError, torch};
+use dpr_files::plain;
 
 const SAFETENSORS: &str = "model.safetensors";
 const TORCH: &str = "pytorch_model.bin";
@@ -23,7 +25,7 @@ pub(super) fn read(dir: &Path) -> Result<TensorMap, ModelError> {
     if let Some(files) = files(dir, SAFETENSORS)? {
         let files = files
             .into_iter()
-            .map(|name| Ok((fs_err::read(dir.join(&name))?, name)))
+            .map(|name| Ok((whole(&dir.join(&name))?, name)))
             .collect::<Result<Vec<_>, ModelError>>()?;
         let views = files.iter().map(|(bytes, name)| (name.as_str(), bytes.as_slice()));
         return TensorMap::from_safetensors(views).map_err(ModelError::in_dir(dir));
@@ -41,6 +43,18 @@ pub(super) fn read(dir: &Path) -> Result<TensorMap, ModelError> {
         torch::read_into(&path, &mut tensors).map_err(|source| ModelError::Torch { path, source })?;
     }
     Ok(tensors)
+}
+
+/// Returns the bytes of a plain file, however many.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub(super) fn whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = plain::open(path)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(file.metadata()?.len()).unwrap_or(0))?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Returns the names of the file of this name or of its shards; `None` where there is neither.

@@ -94,7 +94,12 @@ type Case = (&'static str, ImportOptions, usize, bool);
 fn cases() -> Vec<Case> {
     let plain = ImportOptions::default;
     let dot = || ImportOptions { similarity: Some(Similarity::Dot), ..plain() };
-    let pooler = ImportOptions { pooling: Some(Pooling::Pooler), max_question_tokens: Some(16), ..plain() };
+    let pooler = ImportOptions {
+        pooling: Some(Pooling::Pooler),
+        max_question_tokens: Some(16),
+        max_passage_tokens: Some(16),
+        ..plain()
+    };
     vec![
         ("cls", dot(), 8, false),
         ("mean", dot(), 8, false),
@@ -283,6 +288,24 @@ fn what_a_head_needs_that_is_not_computed_is_refused_by_name() {
 }
 
 #[test]
+fn vectors_are_scaled_by_a_folder_of_normalize_without_the_list_of_modules() {
+    let from = saved("prompts", "6");
+    let dot = ImportOptions { similarity: Some(Similarity::Dot), ..ImportOptions::default() };
+    let (_a, listed) = imported(from.path(), &dot);
+    fs_err::remove_file(from.path().join("modules.json")).unwrap();
+    let (_b, found) = imported(from.path(), &dot);
+    assert!(found.manifest().normalize);
+    assert_eq!(found.manifest().fingerprint, listed.manifest().fingerprint);
+
+    let folder = from.path().join("2_Normalize");
+    edit(&folder.join("config.json"), |c| c["module_input_name"] = json!("token_embeddings"));
+    let message = refused(from.path(), &dot);
+    assert!(message.contains("2_Normalize") && message.contains("module Normalize"), "{message}");
+    fs_err::rename(folder, from.path().join("3_Dense")).unwrap();
+    assert!(refused(from.path(), &dot).contains("no modules.json"));
+}
+
+#[test]
 fn fewer_numbers_are_kept_where_the_model_was_trained_for_them() {
     let dim = |dim| ImportOptions { dim: Some(dim), ..ImportOptions::default() };
     let whole = saved("mean", "6");
@@ -383,14 +406,15 @@ fn the_fingerprint_changes_with_what_changes_vectors_and_with_nothing_else() {
         ("question tokens", options(|o| o.max_question_tokens = Some(12))),
         ("passage tokens", options(|o| o.max_passage_tokens = Some(12))),
     ];
-    let mut seen: Vec<(&str, String, Vec<u8>)> = Vec::new();
+    let mut seen: Vec<(&str, String, [Vec<u8>; 2])> = Vec::new();
     for (what, options) in changes {
         let (_out, model) = imported(from.path(), &options);
-        let mut bytes = Vec::new();
-        for (encoder, side) in [
+        let mut sides = [Vec::new(), Vec::new()];
+        let encoders = [
             (model.question_encoder(DeviceChoice::Cpu).unwrap(), Side::Question),
             (model.passage_encoder(DeviceChoice::Cpu).unwrap(), Side::Passage),
-        ] {
+        ];
+        for (bytes, (encoder, side)) in sides.iter_mut().zip(encoders) {
             for text in texts() {
                 let row = match side {
                     Side::Question => encoder.question_tokens(&text).unwrap(),
@@ -401,9 +425,19 @@ fn the_fingerprint_changes_with_what_changes_vectors_and_with_nothing_else() {
         }
         for (other, fingerprint, vectors) in &seen {
             assert_ne!(fingerprint, &model.manifest().fingerprint, "{what} and {other}");
-            assert_ne!(vectors, &bytes, "{what} and {other} give other vectors");
+            assert_ne!(vectors, &sides, "{what} and {other} give other vectors");
         }
-        seen.push((what, model.manifest().fingerprint.clone(), bytes));
+        // What is said of one side leaves the vectors of the other as they were.
+        let of_first = seen.first().map_or_else(|| sides.clone(), |(_, _, vectors)| vectors.clone());
+        let [questions, passages] = [0, 1].map(|side| sides[side] == of_first[side]);
+        if ["query prompt", "no query prompt", "question tokens"].contains(&what) {
+            assert!(!questions && passages, "{what}");
+            assert_eq!(model.manifest().max_passage_tokens, 16, "{what}");
+        } else if ["passage prompt", "title", "template", "passage tokens"].contains(&what) {
+            assert!(questions && !passages, "{what}");
+            assert_eq!(model.manifest().max_question_tokens, 16, "{what}");
+        }
+        seen.push((what, model.manifest().fingerprint.clone(), sides));
     }
     // What says the same in other words, or says it to people alone.
     let first = &seen[0].1;

@@ -6,6 +6,7 @@ mod cross_encoder;
 mod distance;
 mod files;
 mod heads;
+mod listed;
 mod narrower;
 mod precision;
 mod reader;

@@ -8,8 +8,9 @@ use crate::files::{edit, edit_weights, fixture, fixtures, read};
 use dpr_core::device::Device;
 use dpr_core::{CrossEncoder, DeviceChoice, EncoderBytes, ReadOptions, Reader};
 use dpr_encode::model::{
-    CrossEncoderDir, CrossEncoderOptions, ImportOptions, ModelDir, ReaderDir, ReaderOptions, WebManifest,
-    WebOptions, WebPair, WebPairs, export_web, export_web_with, import, import_cross_encoder, import_reader,
+    CrossEncoderDir, CrossEncoderOptions, ImportOptions, ModelDir, ReaderDir, ReaderOptions, WebFormat,
+    WebManifest, WebOptions, WebPair, WebPairs, export_web, export_web_with, import, import_cross_encoder,
+    import_reader,
 };
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
@@ -85,13 +86,15 @@ fn a_reader_answers_from_the_files_of_the_page_in_every_format() {
     for trained in [false, true] {
         let (_dir, model, reader) = models(trained);
         let pairs = WebPairs { reader: Some(&reader), reranker: None };
-        let web = export_web_with(&model, &WebOptions { pairs, ..WebOptions::default() }).unwrap().manifest;
+        let options = WebOptions { pairs, formats: &WebFormat::ALL, ..WebOptions::default() };
+        let web = export_web_with(&model, &options).unwrap().manifest;
         assert_eq!(model.web_exports().unwrap().unwrap(), web);
         let pair = web.reader.as_ref().unwrap();
         assert_eq!((&pair.fingerprint, pair.max_tokens), (&reader.manifest().fingerprint, 60));
         assert_eq!(web.reranker, None);
         let expected = spans(&reader.reader(DeviceChoice::Cpu).unwrap());
-        for (dtype, least) in [("f32", 1.0), ("f16", 0.95), ("q8", 0.9)] {
+        // Layers of 32 random inputs have one step a row in 4 bits.
+        for (dtype, least) in [("f32", 1.0), ("f16", 0.95), ("q8", 0.9), ("q4", 0.4)] {
             let page = in_page(model.path(), &web, pair, dtype, |files| {
                 Reader::load(files, Some(pair.max_tokens), &Device::Kernel).unwrap()
             });
@@ -148,12 +151,13 @@ fn a_reranker_scores_from_the_files_of_the_page() {
         .unwrap();
     let reranker = CrossEncoderDir::open(&path).unwrap();
     let pairs = WebPairs { reader: None, reranker: Some(&reranker) };
-    let web = export_web_with(&model, &WebOptions { pairs, ..WebOptions::default() }).unwrap().manifest;
+    let options = WebOptions { pairs, formats: &WebFormat::ALL, ..WebOptions::default() };
+    let web = export_web_with(&model, &options).unwrap().manifest;
     let pair = web.reranker.as_ref().unwrap();
     let passages = [("Cats", "Cats sleep most of the day."), ("", "Dogs bark at strangers.")];
     let question = "what sleeps most of the day?";
     let expected = reranker.cross_encoder(DeviceChoice::Cpu).unwrap().score(question, &passages).unwrap();
-    for (dtype, near) in [("f32", 0.0), ("f16", 0.01), ("q8", 0.2)] {
+    for (dtype, near) in [("f32", 0.0), ("f16", 0.01), ("q8", 0.2), ("q4", 1.0)] {
         let page = in_page(model.path(), &web, pair, dtype, |files| {
             CrossEncoder::load(files, Some(pair.max_tokens), &Device::Kernel).unwrap()
         });

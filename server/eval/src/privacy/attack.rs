@@ -35,7 +35,8 @@ pub struct Attacked {
     pub network: Option<Named>,
     /// A network that writes the question piece after piece; `None` where it was not asked for.
     pub decoder: Option<Decoded>,
-    /// Share of questions that are picked out of all questions, those of training and test, by the nearest view.
+    /// Share of questions that are picked out of all questions, those of training and test, by the nearest view. A pick
+    /// among n views that are equally near counts 1 / n.
     pub known: f64,
     /// Share of questions whose topic is named, one of 64 clusters of passages.
     pub topic: f64,
@@ -103,9 +104,13 @@ impl Attackers {
 /// Trains all attackers on a mode's views of the training questions and measures them on the test questions.
 ///
 /// # Errors
-/// [`PrivacyError`] when a question cannot be sent in this mode.
+/// [`PrivacyError`] when a question cannot be sent in this mode; [`PrivacyError::NoPieces`] when the training questions
+/// have no word pieces by which they differ.
 pub fn attack(mode: &dyn Mode, attackers: &Attackers) -> Result<Attacked, PrivacyError> {
     let Attackers { split, pieces, network, decoder, .. } = attackers;
+    if pieces.len() == 0 {
+        return Err(PrivacyError::NoPieces { questions: split.train.len() });
+    }
     let train = mode.views(&split.train, Noise::Drawn(0))?;
     let test = mode.views(&split.test, Noise::Device)?;
     let network = network.map(|options| network::attack(mode, split, pieces, options)).transpose()?;
@@ -142,7 +147,7 @@ fn ridge(
 }
 
 /// Returns the share of test questions whose own view without noise is the nearest to what the server saw, among those
-/// of all questions.
+/// of all questions. A pick among n views that are equally near counts 1 / n.
 fn known(mode: &dyn Mode, split: &QuestionSplit, test: &Views) -> Result<f64, PrivacyError> {
     let all: Vec<EncodedQuestion> =
         [&split.test, &split.train, &split.held_out].into_iter().flatten().cloned().collect();
@@ -150,12 +155,14 @@ fn known(mode: &dyn Mode, split: &QuestionSplit, test: &Views) -> Result<f64, Pr
     let lengths: Vec<f32> = list.rows().map(|row| row.iter().map(|value| value * value).sum()).collect();
     let scores = products(&test.numbers, &list.numbers, test.width);
     // The squared distance, without the part that is the same for all.
-    let is_nearest = scores.chunks_exact(lengths.len().max(1)).enumerate().map(|(at, scores)| {
+    let right = scores.chunks_exact(lengths.len().max(1)).enumerate().map(|(at, scores)| {
         let near: Vec<f32> =
             scores.iter().zip(&lengths).map(|(score, length)| 2.0 * score - length).collect();
-        greatest(&near) == at
+        let nearest = near.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let alike = near.iter().filter(|near| **near == nearest).count();
+        if near[at] == nearest { 1.0 / alike as f64 } else { 0.0 }
     });
-    Ok(share(is_nearest))
+    Ok(right.sum::<f64>() / split.test.len().max(1) as f64)
 }
 
 /// Ridge regression to topics.
@@ -176,4 +183,68 @@ fn share(are: impl Iterator<Item = bool>) -> f64 {
         all += 1;
     }
     yes as f64 / all.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use dpr_core::Embedding;
+
+    use super::super::modes::Found;
+    use super::*;
+
+    /// A mode in which the server sees the question's vector without its sign.
+    struct Lengths;
+
+    impl Mode for Lengths {
+        fn name(&self) -> String {
+            "lengths".to_owned()
+        }
+
+        fn sees(&self) -> String {
+            "1 number".to_owned()
+        }
+
+        fn views(&self, questions: &[EncodedQuestion], _: Noise) -> Result<Views, PrivacyError> {
+            let view = |question: &EncodedQuestion| vec![question.vector.as_slice()[0].abs()];
+            Ok(Views::of(questions.iter().map(view).collect()))
+        }
+
+        fn search(&self, _: &EncodedQuestion, _: usize) -> Result<Option<Found>, PrivacyError> {
+            Ok(None)
+        }
+    }
+
+    fn question(tokens: &[u32], value: f32) -> EncodedQuestion {
+        let vector = Embedding::new(vec![value], 1).unwrap();
+        EncodedQuestion { text: String::new(), tokens: tokens.to_vec(), vector }
+    }
+
+    fn known_of(split: &QuestionSplit) -> f64 {
+        known(&Lengths, split, &Lengths.views(&split.test, Noise::Device).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_question_is_known_among_those_of_the_same_view_by_chance_alone() {
+        let alike = |count: usize| vec![question(&[1], 1.0); count];
+        let mut split = QuestionSplit { train: alike(180), held_out: Vec::new(), test: alike(20) };
+        let known = known_of(&split);
+        assert!((known - 1.0 / 200.0).abs() < 1e-9, "{known}");
+        // One whose view no other has is known for certain: 19 of 199 that are alike, and this one.
+        split.test[19] = question(&[1], 3.0);
+        let known = known_of(&split);
+        assert!((known - (19.0 / 199.0 + 1.0) / 20.0).abs() < 1e-9, "{known}");
+    }
+
+    #[test]
+    fn questions_of_the_same_pieces_alone_are_refused() {
+        for tokens in [&[7, 8][..], &[]] {
+            let alike = |count: usize| vec![question(tokens, 1.0); count];
+            let split = QuestionSplit { train: alike(120), held_out: alike(5), test: alike(5) };
+            let (network, decoder) = (NetworkOptions::default(), DecoderOptions::default());
+            let attackers =
+                Attackers::new(split, [[1.0].as_slice()].into_iter(), 1, Some(network), Some(decoder), 1);
+            let refused = attack(&Lengths, &attackers);
+            assert!(matches!(refused, Err(PrivacyError::NoPieces { questions: 120 })), "{refused:?}");
+        }
+    }
 }

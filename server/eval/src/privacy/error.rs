@@ -21,6 +21,15 @@ pub enum PrivacyError {
         /// Questions that attackers need.
         least: usize,
     },
+    /// Training questions that all have the same word pieces, or none.
+    #[error(
+        "the {questions} questions to learn from have no word pieces by which they differ: give questions of different \
+         words"
+    )]
+    NoPieces {
+        /// Questions that attackers are trained on.
+        questions: usize,
+    },
     /// An equation of the attackers that cannot be solved.
     #[error(
         "the attacker's equations cannot be solved: views of {width} numbers that are not finite or all alike"

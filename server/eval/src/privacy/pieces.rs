@@ -30,7 +30,7 @@ pub struct Decoded {
     /// Mean share of a question's content pieces among those of the best texts that it writes, two for each piece of
     /// the question: as of [`Named`].
     pub content: f64,
-    /// Share of questions that are written piece for piece in their order.
+    /// Share of questions that are written piece for piece in their order. One without pieces counts as not written.
     pub exact: f64,
 }
 
@@ -108,7 +108,9 @@ impl Pieces {
                     guesses.push(*column);
                 }
             }
-            let is_right = texts.first().is_some_and(|text| text.iter().copied().map(Some).eq(right));
+            // A question without pieces, whose text is empty, is never written.
+            let is_right = !right.is_empty()
+                && texts.first().is_some_and(|text| text.iter().copied().map(Some).eq(right));
             sum.exact += f64::from(u8::from(is_right));
             if truth.content > 0 {
                 let content = truth.columns.iter().filter(|column| **column >= COMMON);
@@ -213,5 +215,17 @@ mod tests {
         assert_eq!(named(&[7]), Named::default());
         // Who has seen nothing names common pieces alone.
         assert_eq!(pieces.floor(&[question(&[7, 301, 100])]), Named { content: 0.0, f1: 0.5, exact: 0.0 });
+    }
+
+    #[test]
+    fn a_question_without_pieces_is_not_written_by_an_empty_text() {
+        let train = [question(&[7, 1]), question(&[7, 2])];
+        let pieces = Pieces::of(&train);
+        let empty: Written = vec![Vec::new()];
+        let decoded = pieces.measure_written(std::slice::from_ref(&empty), &[question(&[7])]);
+        assert_eq!(decoded, Decoded::default());
+        let written = [empty, vec![vec![0]]];
+        let decoded = pieces.measure_written(&written, &[question(&[7]), question(&[7, 1])]);
+        assert_eq!(decoded, Decoded { content: 0.0, exact: 0.5 });
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use fs_err as fs;
 use tempfile::NamedTempFile;
 
-pub use output::{check_output, write_output};
+pub use output::{check_output, is_same_output, write_output};
 pub use replace::ASIDE_PREFIX;
 pub use staged::StagedDir;
 
@@ -38,6 +38,15 @@ const DIRECTORY_ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// What `write` returns, or an I/O error that names the path; `path` is then as it was, unless the rename was done and
 /// could not be synced.
 pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    write_file_with(path, None, write)
+}
+
+/// As [`write_file`], with these permissions from the beginning; without them, with those of a new file.
+fn write_file_with(
+    path: &Path,
+    permissions: Option<std::fs::Permissions>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     // Said before hours of work, not by the last rename.
     if path.is_dir() {
         return Err(named(io::ErrorKind::IsADirectory.into(), "failed to write", path));
@@ -50,11 +59,41 @@ pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<
         .permissions_like_a_new_file()
         .tempfile_in(&parent)
         .map_err(|e| named(e, "failed to make a file in", &parent))?;
+    if let Some(permissions) = permissions {
+        match temp.as_file().set_permissions(permissions) {
+            // Some file systems have no permissions to set.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            set => set.map_err(|e| named(e, "failed to set the permissions of a file in", &parent))?,
+        }
+    }
     // Tells other writers that this one lives; where files cannot be locked, theirs stay as ours does.
     let _ = temp.as_file().try_lock();
     fill(&mut temp, write).map_err(|e| named(e, "failed to write", path))?;
     temp.persist(path).map_err(|e| named(e.error, "failed to rename to", path))?;
     dir.sync()
+}
+
+/// Writes a file whole that only its owner can read, where nothing is at `path`: else it changes nothing and returns
+/// `false`, also where another writer was quicker.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub fn write_new_secret(path: &Path, content: &[u8]) -> io::Result<bool> {
+    let parent = parent_of(path);
+    let dir = OpenDir::open(&parent)?;
+    remove_abandoned(&parent);
+    let mut temp = tempfile::Builder::new()
+        .prefix(STAGING_PREFIX)
+        .tempfile_in(&parent)
+        .map_err(|e| named(e, "failed to make a file in", &parent))?;
+    // As in `write_file`.
+    let _ = temp.as_file().try_lock();
+    fill(&mut temp, |out| out.write_all(content)).map_err(|e| named(e, "failed to write", path))?;
+    match temp.persist_noclobber(path) {
+        Ok(_) => dir.sync().map(|()| true),
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(named(e.error, "failed to rename to", path)),
+    }
 }
 
 fn fill(temp: &mut NamedTempFile, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -310,6 +349,21 @@ mod tests {
         assert!(error.to_string().contains(path.to_str().unwrap()));
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(names(root.path()), ["f"]);
+    }
+
+    #[test]
+    fn a_secret_is_its_owner_s_alone_and_takes_no_file_s_place() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("key");
+        assert!(write_new_secret(&path, b"first").unwrap());
+        assert!(!write_new_secret(&path, b"second").unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(names(root.path()), ["key"]);
     }
 
     /// Makes a file or a directory that was last written to this long ago.

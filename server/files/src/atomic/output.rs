@@ -5,15 +5,32 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 
-use super::{named, parent_of, write_file};
+use super::{named, parent_of, write_file_with};
 
-/// Writes a file whose path a user gave, as [`write_file`] does. A link stays, and the file that it leads to is
-/// written; [`write_file`], which is for a program's own directories, takes the place of a link.
+/// Writes a file whose path a user gave, as [`write_file`](super::write_file) does. A link stays, and the file that it
+/// leads to is written; [`write_file`](super::write_file), which is for a program's own directories, takes the place of
+/// a link. A file that takes the place of another may be read, written to and run by those who might do so with that
+/// one, where permissions are those of Unix.
 ///
 /// # Errors
-/// As [`write_file`] and [`check_output`].
+/// As [`write_file`](super::write_file) and [`check_output`].
 pub fn write_output(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    write_file(&target(path)?, write)
+    let target = target(path)?;
+    let permissions = permissions(&target);
+    write_file_with(&target, permissions, write)
+}
+
+/// Returns the permissions of a file; `None` for one that is not there.
+#[cfg(unix)]
+fn permissions(file: &Path) -> Option<std::fs::Permissions> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::metadata(file).ok()?.permissions().mode();
+    Some(std::fs::Permissions::from_mode(mode & 0o777))
+}
+
+#[cfg(not(unix))]
+fn permissions(_: &Path) -> Option<std::fs::Permissions> {
+    None
 }
 
 /// Checks that [`write_output`] can take a path, before long work whose result goes there.
@@ -22,6 +39,26 @@ pub fn write_output(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
 /// An I/O error that names the path: a directory, or a device, a pipe or a socket, which a file would replace.
 pub fn check_output(path: &Path) -> io::Result<()> {
     target(path).map(drop)
+}
+
+/// Returns whether [`write_output`] writes one file for both paths, which may name it through links and `..`.
+///
+/// # Errors
+/// As [`check_output`].
+pub fn is_same_output(one: &Path, other: &Path) -> io::Result<bool> {
+    Ok(resolved(one)? == resolved(other)?)
+}
+
+/// Returns the absolute path of the file that is written for this path, with no link in it.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let target = target(path)?;
+    let parent = parent_of(&target);
+    // A directory that is not there is the error of whoever writes into it.
+    let parent = fs::canonicalize(&parent).or_else(|_| std::path::absolute(&parent))?;
+    Ok(match target.file_name() {
+        Some(name) => parent.join(name),
+        None => parent,
+    })
 }
 
 /// Returns the file that is written for this path: where a link leads, or the path itself.
@@ -50,6 +87,8 @@ fn target(path: &Path) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::names;
+    #[cfg(unix)]
+    use super::super::write_file;
     use super::*;
 
     #[test]
@@ -67,6 +106,25 @@ mod tests {
             assert!(error.to_string().contains(root.path().to_str().unwrap()), "{error}");
         }
         assert_eq!(names(root.path()), ["f"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        fs::write(at("f"), "old").unwrap();
+        std::os::unix::fs::symlink("f", at("link")).unwrap();
+        for (name, kept) in [("f", 0o600), ("link", 0o640), ("f", 0o444), ("f", 0o775)] {
+            fs::set_permissions(at("f"), std::fs::Permissions::from_mode(kept)).unwrap();
+            write_output(&at(name), |out| out.write_all(b"new")).unwrap();
+            assert_eq!(mode(&at("f")), kept, "{name} {kept:o}");
+        }
+        fs::write(at("any"), "").unwrap();
+        write_output(&at("new"), |out| out.write_all(b"new")).unwrap();
+        assert_eq!(mode(&at("new")), mode(&at("any")));
     }
 
     #[cfg(unix)]
@@ -96,6 +154,28 @@ mod tests {
         write_file(&at("to-there"), |out| out.write_all(b"own")).unwrap();
         assert!(!fs::symlink_metadata(at("to-there")).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(at("disk/there")).unwrap(), "to-there");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_is_known_by_each_path_that_leads_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        std::os::unix::fs::symlink("same", at("link")).unwrap();
+        std::os::unix::fs::symlink("sub", at("dir")).unwrap();
+        for there in [false, true] {
+            if there {
+                fs::write(at("same"), "").unwrap();
+                fs::write(at("sub/f"), "").unwrap();
+            }
+            for (one, other) in [("same", "sub/../same"), ("same", "link"), ("sub/f", "dir/f")] {
+                assert!(is_same_output(&at(one), &at(other)).unwrap(), "{one} {other}");
+            }
+            for (one, other) in [("same", "sub/same"), ("link", "sub/f"), ("none/f", "f")] {
+                assert!(!is_same_output(&at(one), &at(other)).unwrap(), "{one} {other}");
+            }
+        }
     }
 
     #[cfg(unix)]

@@ -34,10 +34,19 @@ impl StagedDir {
     /// beside it is removed.
     ///
     /// # Errors
-    /// An I/O error that names the path, as when the parent cannot be written to or `target` is a file or a link.
+    /// An I/O error that names the path, as when the parent cannot be written to, or `target` is a file or a link, or
+    /// has no name of its own, as `.` and `..`.
     pub fn beside(target: &Path) -> io::Result<Self> {
         // Without a slash at its end, which would make a link its target.
         let target = target.components().as_path();
+        if target.file_name().is_none() {
+            let reason = "it has no name of its own: give the directory by its name";
+            return Err(named(
+                io::Error::new(io::ErrorKind::InvalidInput, reason),
+                "failed to write",
+                target,
+            ));
+        }
         refuse_file(target)?;
         let parent = parent_of(target);
         create_dir_all(&parent)?;
@@ -177,6 +186,14 @@ mod tests {
         fs::remove_file(&other).unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
         assert_eq!(names(root.path()), ["passages.tsv"]);
+    }
+
+    #[test]
+    fn a_target_without_a_name_of_its_own_is_refused_at_once() {
+        for target in [".", "..", "/", "./..", ""] {
+            let error = StagedDir::beside(Path::new(target)).unwrap_err().to_string();
+            assert!(error.contains("it has no name of its own: give the directory by its name"), "{error}");
+        }
     }
 
     #[test]

@@ -306,6 +306,8 @@ mod tests {
             (r#"{"field":"a","eq":[1]}"#, "eq is an array"),
             (r#"{"field":"a","eq":{"b":1}}"#, "eq is an object"),
             (r#"{"field":"a","eq":9007199254740993}"#, "eq is a whole number beyond 2^53"),
+            (r#"{"field":"a","gt":123456789012345678901}"#, "gt is a whole number beyond 2^53"),
+            (r#"{"field":"a","in":[-123456789012345678902]}"#, "in[0] is a whole number beyond 2^53"),
             (r#"{"field":"a","eq":1,"eq":2}"#, "`eq` is given twice"),
             (r#"{"field":"a","eq":1,"in":[2]}"#, "several operators"),
             (r#"{"field":"a","eq":1,"not":{"field":"a","eq":1}}"#, "several operators"),

@@ -148,11 +148,14 @@ impl Files {
         graph.map_err(|e| FileError::corrupt(&self.dir.join(GRAPH), e))
     }
 
-    /// Opens the inverted index and checks every file of it first; `None` when there is none.
+    /// Opens the inverted index and checks every file of it first; `None` when there is none, or this build reads none.
     pub(crate) fn sparse(&self) -> Result<Option<SparseIndex>, OpenError> {
         let Some(sparse) = self.manifest.sparse else { return Ok(None) };
         for name in self.manifest.files.keys().filter(|name| name.starts_with(SPARSE)) {
             self.map_checked(name)?;
+        }
+        if !cfg!(feature = "sparse") {
+            return Ok(None);
         }
         let index = SparseIndex::open(&self.dir.join(SPARSE), sparse.analyzer, self.manifest.count)?;
         Ok(Some(index))

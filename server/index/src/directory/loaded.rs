@@ -61,9 +61,11 @@ impl LoadedSparse {
     /// Opens passages and inverted index of the version in use, and checks their sizes and checksums.
     ///
     /// # Errors
-    /// As [`LoadedIndex::open`], and [`OpenError::NoSparse`].
+    /// As [`LoadedIndex::open`], [`OpenError::NoSparse`], and
+    /// [`SparseError::NotBuiltIn`](crate::sparse::SparseError::NotBuiltIn) without the feature `sparse`.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         newest(dir, |version| {
+            version.manifest.check_words()?;
             version.refuse_updates(dir)?;
             let path = version.dir.to_path_buf();
             let files = version.files();
@@ -120,7 +122,8 @@ impl LoadedIndex {
         self.number
     }
 
-    /// Returns the inverted index of the same passages, if the index was built with one.
+    /// Returns the inverted index of the same passages, if the index was built with one and this program with the
+    /// feature `sparse`.
     ///
     /// # Errors
     /// [`FileError`] where a file of it is found to be damaged now, which is not before the first use of an index that
@@ -132,9 +135,9 @@ impl LoadedIndex {
         }
     }
 
-    /// Returns `true` if the index was built with an inverted index.
+    /// Returns `true` if the index was built with an inverted index and this program with the feature `sparse`.
     pub fn has_sparse(&self) -> bool {
-        self.manifest.sparse.is_some()
+        self.manifest.has_words()
     }
 
     /// Returns the damage that was found in files since the index was opened: its searches fail.

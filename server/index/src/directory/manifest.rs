@@ -6,7 +6,7 @@ use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
 use crate::quantized::CODES_BINARY;
-use crate::sparse::Analyzer;
+use crate::sparse::{Analyzer, SparseError};
 use crate::{GraphBuilder, HnswParams, IndexKind, Storage};
 
 /// The newest format of index directories that this program reads; it reads all before. It writes the oldest that holds
@@ -84,6 +84,19 @@ impl IndexManifest {
     pub(crate) fn quantized(&self) -> impl Iterator<Item = Storage> {
         let has_signs = self.kind == IndexKind::Hnsw && self.files.contains_key(CODES_BINARY);
         [self.read_by()].into_iter().chain(has_signs.then_some(Storage::Binary))
+    }
+
+    /// Returns `true` if the index has an inverted index that this build can search.
+    pub(crate) fn has_words(&self) -> bool {
+        self.sparse.is_some() && cfg!(feature = "sparse")
+    }
+
+    /// Refuses an index that has an inverted index where this build, without the feature `sparse`, cannot search it.
+    ///
+    /// # Errors
+    /// [`SparseError::NotBuiltIn`].
+    pub fn check_words(&self) -> Result<(), SparseError> {
+        if self.sparse.is_some() && !self.has_words() { Err(SparseError::NotBuiltIn) } else { Ok(()) }
     }
 
     /// The only metric.

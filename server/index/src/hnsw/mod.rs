@@ -26,6 +26,7 @@ mod repair;
 mod search;
 #[cfg(test)]
 mod tests;
+mod visited;
 
 use std::sync::{Arc, OnceLock};
 
@@ -41,7 +42,8 @@ use super::{
     VectorIndex,
 };
 use crate::ranking::Candidate;
-use search::{LayerView, VisitedSet, descend, search_layer};
+use search::{LayerView, descend, search_layer};
+use visited::VisitedSet;
 
 pub(super) use build::build;
 pub(super) use graph::Graph;
@@ -192,8 +194,8 @@ impl HnswIndex {
         if top.len() < k {
             return Ok(None);
         }
-        let rows: Vec<u32> = top.iter().take(rescored(k)).map(|found| found.row).collect();
-        rank_bounded(&self.matrix, &self.codes, query, &rows, k, cancel).map(Some)
+        let best = &top[..top.len().min(rescored(k))];
+        rank_bounded(&self.matrix, &self.codes, (query, &asked.query), best, k, cancel).map(Some)
     }
 
     /// Prepares a question.

@@ -5,38 +5,9 @@ use std::collections::BinaryHeap;
 
 use dpr_core::kernel::search::prefetch;
 
+use super::visited::VisitedSet;
 use crate::ranking::{Candidate, TopK};
 use crate::{CancelToken, RowSet};
-
-/// The rows that a search has visited. Clearing it costs what was visited, so that one set serves many searches.
-#[derive(Debug)]
-pub(super) struct VisitedSet {
-    words: Vec<u64>,
-    touched: Vec<u32>,
-}
-
-impl VisitedSet {
-    pub(super) fn new(rows: usize) -> Self {
-        Self { words: vec![0; rows.div_ceil(64)], touched: Vec::new() }
-    }
-
-    /// Adds a row and returns `true` if it was not in the set.
-    fn insert(&mut self, row: u32) -> bool {
-        let (word, bit) = (&mut self.words[row as usize / 64], 1 << (row % 64));
-        let is_new = *word & bit == 0;
-        if is_new {
-            *word |= bit;
-            self.touched.push(row);
-        }
-        is_new
-    }
-
-    fn clear(&mut self) {
-        for row in self.touched.drain(..) {
-            self.words[row as usize / 64] = 0;
-        }
-    }
-}
 
 /// What a search asks of a layer of the graph.
 pub(super) trait LayerView {
@@ -93,6 +64,9 @@ const SORTED: usize = 2048;
 
 /// Candidates that are scored at a time, of those that a beam has estimates of: their codes are fetched side by side.
 const SCORED: usize = 8;
+
+/// Rows that a search visits for each candidate of its beam, about.
+const VISITED: usize = 32;
 
 /// What was done with a candidate of a beam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +127,11 @@ impl Beam {
         self.found.insert(at, Placed { candidate, stage });
         self.next = self.next.min(at);
         true
+    }
+
+    /// Returns `true` if the candidate that was offered last is the best that was not followed.
+    fn is_next(&self, row: u32) -> bool {
+        self.found.get(self.next).is_some_and(|next| next.candidate.row == row)
     }
 
     /// Returns the best candidate that was not followed.
@@ -237,6 +216,7 @@ fn search_sorted(
     layer: &mut impl LayerView,
 ) -> Vec<Candidate> {
     visited.clear();
+    visited.reserve(ef * VISITED);
     let mut beam = Beam::new(ef);
     for start in starts.iter().filter(|start| visited.insert(start.row)) {
         beam.offer(*start, Stage::Scored);
@@ -266,8 +246,7 @@ fn search_sorted(
         }
         followed += 1;
         beam.follow();
-        rows.clear();
-        rows.extend(layer.links(here.row).iter().copied().filter(|row| visited.insert(*row)));
+        visited.insert_all(layer.links(here.row), &mut rows);
         // Most likely the next to be followed.
         if let Some(next) = beam.peek() {
             prefetch(layer.links(next.candidate.row));
@@ -285,7 +264,10 @@ fn search_sorted(
         };
         for (row, score) in rows.iter().zip(&scores) {
             if beam.offer(Candidate { score: *score, row: *row }, stage) {
-                layer.prefetch_links(*row);
+                match beam.is_next(*row) {
+                    true => prefetch(layer.links(*row)),
+                    false => layer.prefetch_links(*row),
+                }
             }
         }
     }
@@ -323,8 +305,7 @@ fn search_heaps(
         if top.is_full() && top.worst().is_some_and(|worst| here < worst) {
             break;
         }
-        fresh.clear();
-        fresh.extend(layer.links(here.row).iter().copied().filter(|row| visited.insert(*row)));
+        visited.insert_all(layer.links(here.row), &mut fresh);
         layer.score(&mut fresh, top.floor(), &mut scores);
         for (row, score) in fresh.iter().zip(&scores) {
             let next = Candidate { score: *score, row: *row };

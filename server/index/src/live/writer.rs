@@ -39,7 +39,8 @@ impl IndexWriter {
     ///
     /// # Errors
     /// [`FileError::Busy`] when another process writes there, [`OpenError::WordsAlone`] for an index without vectors,
-    /// or as [`IndexReader::open`](super::IndexReader::open).
+    /// [`SparseError::NotBuiltIn`](crate::sparse::SparseError::NotBuiltIn) for one with an inverted index where this
+    /// build has no feature `sparse`, or as [`IndexReader::open`](super::IndexReader::open).
     pub fn open(dir: &Path, holder: &str) -> Result<Self, OpenError> {
         Self::open_by(dir, holder, LoadedIndex::read)
     }
@@ -64,6 +65,8 @@ impl IndexWriter {
             OpenError::NoVectors { .. } => OpenError::WordsAlone { path: dir.to_path_buf() },
             other => other,
         })?;
+        // A compaction could not build the words of the next version.
+        base.manifest.check_words()?;
         let header = Header { base: pointer.manifest_sha256.clone(), dim: base.manifest.dim };
         let mut state = State::new(Arc::new(base));
         let path = index.log_path(pointer.version);

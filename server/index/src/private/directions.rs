@@ -29,6 +29,9 @@ pub enum DirectionsError {
         /// Vectors given.
         count: usize,
     },
+    /// Vectors so long that their products overflow.
+    #[error("the products of the vectors overflow: scale the vectors to length 1, and build the index again")]
+    Overflow,
     /// See [`ProjectionError`].
     #[error(transparent)]
     Projection(#[from] ProjectionError),
@@ -57,7 +60,7 @@ pub fn principal_directions(
     let covariance = covariance(&sample, &mean);
     // The iteration would not end.
     if covariance.iter().any(|value| !value.is_finite()) {
-        return Err(too_few);
+        return Err(DirectionsError::Overflow);
     }
     let eigen = SymmetricEigen::new(covariance);
     let mut order: Vec<usize> = (0..dim).collect();
@@ -153,6 +156,8 @@ mod tests {
         }
         let other = [1.0f32];
         assert!(principal_directions(&[&row[..], &other[..]], 2).is_err());
+        let long = [[3e30f32, 1e30], [-2e30, 1e30]];
+        assert_eq!(principal_directions(&[&long[0][..], &long[1][..]], 2), Err(DirectionsError::Overflow));
         let nan = [f32::NAN, 1.0];
         assert!(principal_directions(&[&row[..], &nan[..]], 2).is_err());
     }

@@ -79,6 +79,9 @@ impl TextSearcher {
         let snapshot = self.backend.snapshot();
         let has_words = snapshot.as_ref().is_some_and(|snapshot| snapshot.base().has_sparse());
         if method.needs_words() && !has_words {
+            if let Some(snapshot) = &snapshot {
+                snapshot.base().manifest.check_words()?;
+            }
             return Err(SearchError::NoSparse);
         }
         let vectors =

@@ -140,3 +140,63 @@ impl SparseWriter {
         match self {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dpr_core::Embedding;
+    use dpr_core::model::sha256_hex;
+    use dpr_files::progress::Silent;
+    use fs_err as fs;
+
+    use super::*;
+    use crate::search::Backend as _;
+    use crate::vectors::VectorSet;
+    use crate::{
+        IndexOptions, IndexReader, IndexWriter, LoadedSparse, OpenError, VectorIndex as _, build_index,
+    };
+
+    /// Builds an index of one passage whose manifest names an inverted index with one file.
+    fn build(dir: &Path) {
+        let set = VectorSet::new("ab".repeat(32), 2, vec![Passage::new("a", "", "Text.")], vec![1.0, 0.5]);
+        build_index(&set, dir, &IndexOptions::default(), &Silent).unwrap();
+        let version = dir.join("v-1");
+        fs::create_dir(version.join("sparse")).unwrap();
+        fs::write(version.join("sparse/meta.json"), "{}").unwrap();
+        let path = version.join("manifest.json");
+        let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        manifest["sparse"] = serde_json::json!({ "analyzer": "english" });
+        manifest["files"]["sparse/meta.json"] =
+            serde_json::json!({ "bytes": 2, "sha256": sha256_hex(b"{}") });
+        let (manifest, current) = (manifest.to_string(), dir.join("current"));
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, &manifest).unwrap();
+        fs::remove_file(&current).unwrap();
+        fs::write(&current, format!("v-1 {}\n", sha256_hex(manifest.as_bytes()))).unwrap();
+    }
+
+    #[test]
+    fn an_index_with_words_is_searched_by_vectors_and_is_not_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        build(dir.path());
+        let question = [Embedding::new(vec![1.0, 0.0], 2).unwrap()];
+        for reader in [IndexReader::open(dir.path()), IndexReader::open_unchecked(dir.path())] {
+            let reader = reader.unwrap();
+            let snapshot = reader.snapshot();
+            assert!(!snapshot.base().has_sparse() && snapshot.base().sparse().unwrap().is_none());
+            assert_eq!(reader.live().search(&question, 1, None).unwrap()[0][0].id, "a");
+            assert_eq!((reader.live().health().damaged, snapshot.len()), (None, 1));
+        }
+    }
+
+    #[test]
+    fn searches_by_words_and_changes_are_told_that_this_build_has_no_words() {
+        let dir = tempfile::tempdir().unwrap();
+        build(dir.path());
+        let is_refused = |error: &OpenError| matches!(error, OpenError::Sparse(SparseError::NotBuiltIn));
+        let [words, writer] = [
+            LoadedSparse::open(dir.path()).map(drop).unwrap_err(),
+            IndexWriter::open_unchecked(dir.path(), "a test").map(drop).unwrap_err(),
+        ];
+        assert!(is_refused(&words) && is_refused(&writer), "{words} {writer}");
+    }
+}

@@ -40,10 +40,22 @@ pub enum VectorsError {
         /// Asked for.
         expected: String,
     },
-    /// No finished encoding there.
+    /// An encoding that was begun and not finished.
     #[error("{} holds no finished vectors", path.display())]
     Unfinished {
         /// The directory.
+        path: PathBuf,
+    },
+    /// A path that nothing is at.
+    #[error("{} is missing: no vectors directory is there", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file, or a directory of something else.
+    #[error("{} is not a vectors directory: it has no manifest.json", path.display())]
+    NotVectors {
+        /// The path.
         path: PathBuf,
     },
     /// Parts are still missing at [`finish`](super::VectorsWriter::finish).

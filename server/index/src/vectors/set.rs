@@ -11,6 +11,8 @@ use dpr_data::{Passage, parse_passages};
 use dpr_files::{Error as FileError, plain};
 
 pub(super) const MANIFEST: &str = "manifest.json";
+/// Name of the file that is there while parts are missing.
+pub(super) const SPEC: &str = "spec.json";
 /// Name of the file of a vectors directory that holds the passages.
 pub const PASSAGES: &str = "passages.jsonl";
 pub(super) const VECTORS: &str = "vectors.f32";
@@ -72,7 +74,7 @@ impl VectorSet {
         for dir in dirs {
             match read_manifest(dir)? {
                 Some(manifest) => shards.push((dir, manifest)),
-                None => return Err(VectorsError::Unfinished { path: dir.clone() }),
+                None => return Err(without_manifest(dir)),
             }
         }
         shards.sort_by_key(|(_, manifest)| manifest.spec.shard);
@@ -88,6 +90,16 @@ impl VectorSet {
             passages.extend(read_passages(dir, manifest)?);
         }
         Ok(Self::new(spec.model_fingerprint.clone(), spec.dim, passages, rows))
+    }
+}
+
+/// Returns the error of a path at which there is no manifest: of an encoding that was begun, or of none.
+fn without_manifest(dir: &Path) -> VectorsError {
+    let path = dir.to_path_buf();
+    match (dir.join(SPEC).is_file(), dir.exists()) {
+        (true, _) => VectorsError::Unfinished { path },
+        (false, true) => VectorsError::NotVectors { path },
+        (false, false) => VectorsError::Missing { path },
     }
 }
 
@@ -181,7 +193,9 @@ pub(super) fn read_manifest(dir: &Path) -> Result<Option<VectorsManifest>, Vecto
     let path = dir.join(MANIFEST);
     let bytes = match plain::read(&path, plain::DESCRIPTION) {
         Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(error) => return Err(FileError::read(&path)(error).into()),
     };
     let parsed = serde_json::from_slice(&bytes);

@@ -12,12 +12,11 @@ use fs_err as fs;
 
 use super::manifest::FORMAT_VERSION;
 use super::parts::Parts;
-use super::set::{MANIFEST, PASSAGES, VECTORS, read_manifest};
+use super::set::{MANIFEST, PASSAGES, SPEC, VECTORS, read_manifest};
 use super::{VectorsError, VectorsManifest, VectorsSpec};
 use dpr_data::Passage;
 use dpr_files::{DirLock, Error as FileError, atomic, digest, lock, plain};
 
-const SPEC: &str = "spec.json";
 const PARTS: &str = "parts";
 
 /// A vectors directory being written. Parts may be written in any order and from several threads.

@@ -105,5 +105,17 @@ fn errors_of_the_server_tell_no_value() {
     let error = index.put(&[NewPassage { passage, vector: embedding(&[1.0; 8]) }]).unwrap_err();
     let shown = format!("{error} {error:?}");
     assert!(shown.contains("short") && shown.contains("23514") && !shown.contains("secret"), "{shown}");
+    assert!(shown.contains(": change the passage, or that column or constraint"), "{shown}");
+    // A trigger of the user may quote what it likes.
+    server.sql(
+        "ALTER TABLE telling DROP CONSTRAINT short; \
+         CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN RAISE EXCEPTION 'not %: %', NEW.title, NEW.text; END $$; \
+         CREATE TRIGGER told BEFORE INSERT ON telling FOR EACH ROW EXECUTE FUNCTION tell()",
+    );
+    let passage = Passage::new("new", "secret title", text);
+    let error = index.put(&[NewPassage { passage, vector: embedding(&[1.0; 8]) }]).unwrap_err();
+    let shown = format!("{error} {error:?}");
+    assert!(shown.contains("P0001") && !shown.contains("secret"), "{shown}");
     assert_eq!(index.refresh().unwrap(), 5);
 }

@@ -2,7 +2,7 @@
 
 use dpr_data::{Metadata, Passage};
 use dpr_files::progress::Silent;
-use dpr_index::search::ServiceError;
+use dpr_index::search::{SearchError, ServiceError, WriteError};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{ChangeError, NewPassage, Put};
 use dpr_postgres::{LoadOptions, PostgresError, PostgresIndex, load};
@@ -109,6 +109,103 @@ fn rows_without_a_vector_are_no_passages_until_they_are_given_one() {
 }
 
 #[test]
+fn rows_that_are_there_get_vectors_whatever_columns_new_rows_need() {
+    let Some(server) = Server::get() else { return };
+    server.sql(
+        "CREATE EXTENSION IF NOT EXISTS vector; \
+         CREATE TABLE ordered (id text PRIMARY KEY, text text NOT NULL, customer int NOT NULL, embedding vector(8)); \
+         INSERT INTO ordered SELECT 'p' || n, 'Text ' || n || '.', n FROM generate_series(0, 9) AS n; \
+         CREATE TABLE counted (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, text text, embedding vector(8)); \
+         INSERT INTO counted (text) SELECT 'Text ' || n || '.' FROM generate_series(0, 9) AS n",
+    );
+    let mut set = set(10, 8);
+    set.passages.iter_mut().for_each(|passage| passage.title = String::new());
+    let index = filled(&server.address("ordered"), &set);
+    assert_eq!(index.count(), 10);
+    assert_eq!(load(&server.address("ordered"), &set, &LoadOptions::default(), &Silent).unwrap().written, 0);
+    assert_eq!(server.texts("SELECT count(*) FROM ordered WHERE 'p' || customer = id"), ["10"]);
+    let new = |id: &str| NewPassage { passage: Passage::new(id, "", "New."), vector: embedding(&[1.0; 8]) };
+    assert_eq!(index.put(&[new("p3")]).unwrap(), Put { added: 0, replaced: 1 });
+    // A new row has no customer: nothing of the change is made.
+    let error = index.put(&[new("p4"), new("p10")]).unwrap_err();
+    assert!(matches!(error, PostgresError::Value { .. }), "{error}");
+    let refusal =
+        r#""public"."ordered" refuses (writing passages): column customer is NOT NULL and has no default"#;
+    assert!(error.to_string().starts_with(refusal), "{error}");
+    let error = WriteError::from(error);
+    assert!(matches!(error, WriteError::InvalidPassage(_)), "{error}");
+    assert_eq!(server.texts("SELECT id FROM ordered WHERE text = 'New.'"), ["p3"]);
+
+    let mut set = numbered(10);
+    set.passages.iter_mut().for_each(|passage| passage.title = String::new());
+    let index = filled(&server.address("counted"), &set);
+    assert_eq!(index.count(), 10);
+    assert_eq!(index.put(&[new("3"), new("50")]).unwrap(), Put { added: 1, replaced: 1 });
+    assert_eq!(server.texts("SELECT id FROM counted WHERE text = 'New.' ORDER BY id"), ["3", "50"]);
+}
+
+#[test]
+fn rows_that_a_trigger_changes_are_written_once() {
+    let Some(server) = Server::get() else { return };
+    server.sql(
+        "CREATE EXTENSION IF NOT EXISTS vector; \
+         CREATE TABLE loud (id text PRIMARY KEY, title text, text text, customer int NOT NULL, embedding vector(8)); \
+         INSERT INTO loud SELECT 'p' || n, '', 'Text ' || n || '.', n FROM generate_series(0, 9) AS n; \
+         CREATE FUNCTION shout() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN NEW.title = upper(NEW.title); RETURN NEW; END $$; \
+         CREATE TRIGGER shouting BEFORE INSERT OR UPDATE ON loud FOR EACH ROW EXECUTE FUNCTION shout()",
+    );
+    let (set, address) = (set(10, 8), server.address("loud"));
+    for _ in 0..2 {
+        let report = load(&address, &set, &LoadOptions::default(), &Silent).unwrap();
+        assert_eq!((report.written, report.unchanged, report.count), (10, 0, 10));
+    }
+    assert_eq!(server.texts("SELECT title FROM loud WHERE id = 'p3'"), ["TITLE 3"]);
+}
+
+#[test]
+fn a_value_that_is_too_long_for_its_column_is_refused_with_the_limit() {
+    let Some(server) = Server::get() else { return };
+    server.sql(
+        "CREATE EXTENSION IF NOT EXISTS vector; \
+         CREATE TABLE narrow (id varchar(5) PRIMARY KEY, title varchar(8), text varchar(9), embedding vector(8))",
+    );
+    let index = filled(&server.address("narrow"), &set(10, 8));
+    let put = |id: &str, title: &str, text: &str| {
+        let passage = Passage::new(id, title, text);
+        index.put(&[NewPassage { passage, vector: embedding(&[1.0; 8]) }])
+    };
+    // Characters are counted, not bytes.
+    assert_eq!(put("äöüäö", "Title 10", "Text 100.").unwrap(), Put { added: 1, replaced: 0 });
+    for (id, title, text, part) in [
+        ("123456", "", "Text.", "id has 6 characters, its column holds up to 5"),
+        ("1", "Title 100", "Text.", "title has 9 characters, its column holds up to 8"),
+        ("1", "", "Text 1000.", "text has 10 characters, its column holds up to 9"),
+    ] {
+        let error = put(id, title, text).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(matches!(WriteError::from(error), WriteError::InvalidPassage(_)), "{part}");
+    }
+    assert_eq!(index.refresh().unwrap(), 11);
+}
+
+#[test]
+fn each_column_of_vectors_has_a_graph_of_its_own() {
+    let Some(server) = Server::get() else { return };
+    server.sql(
+        "CREATE EXTENSION IF NOT EXISTS vector; \
+         CREATE TABLE doubled (id text PRIMARY KEY, title text, text text, other vector(8), embedding vector(8)); \
+         CREATE INDEX ON doubled USING hnsw (other vector_ip_ops)",
+    );
+    filled(&server.address("doubled"), &set(20, 8));
+    let graphs =
+        "SELECT count(*) FROM pg_indexes WHERE tablename = 'doubled' AND indexdef LIKE '%hnsw (embedding%'";
+    assert_eq!(server.texts(graphs), ["1"]);
+    load(&server.address("doubled"), &set(20, 8), &LoadOptions::default(), &Silent).unwrap();
+    assert_eq!(server.texts(graphs), ["1"], "it is built once");
+}
+
+#[test]
 fn what_a_table_lacks_is_named() {
     let Some(server) = Server::get() else { return };
     server.sql(
@@ -159,6 +256,7 @@ fn what_a_table_lacks_is_named() {
     };
     let error = index.search(&[embedding(&set.rows[..8])], 5, Some(&filter)).unwrap_err();
     assert!(matches!(error, PostgresError::NoMetadata { .. }), "{error}");
+    assert!(matches!(SearchError::from(error), SearchError::NoMetadata));
     // The comment that the error asks for is taken.
     let address = server.address("taken");
     let error = load(&address, &super::set(5, 8), &LoadOptions::default(), &Silent).unwrap_err();

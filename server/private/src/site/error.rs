@@ -96,6 +96,26 @@ pub enum SiteError {
         /// The most there can be.
         most: usize,
     },
+    /// A manifest that would be written and not read.
+    #[error("the manifest has {bytes} bytes, {most} can be read: make fewer, larger packs")]
+    Manifest {
+        /// Its bytes.
+        bytes: u64,
+        /// The most that is read.
+        most: u64,
+    },
+    /// A site, or a file of it, that would be written and not read.
+    #[error("{what} has {bytes} bytes, {most} can be read: {fix}; nothing was written")]
+    TooLarge {
+        /// The file, or what is too large.
+        what: String,
+        /// Its bytes.
+        bytes: u64,
+        /// The most that is read.
+        most: u64,
+        /// What makes it smaller.
+        fix: &'static str,
+    },
     /// The export was told to stop.
     #[error("the export was interrupted; the site is as it was")]
     Interrupted,

@@ -8,6 +8,7 @@ mod buckets;
 mod cluster;
 mod encoder;
 mod error;
+mod limits;
 mod manifest;
 mod parts;
 mod publish;
@@ -83,7 +84,8 @@ pub struct Exported {
 ///
 /// # Errors
 /// [`SiteError`]: an encoder of another model, an index that is empty, too large or without spread, dimensions that are
-/// not possible, a folder with other files in it, [`SiteError::Interrupted`]. The site is then as it was.
+/// not possible, a site too large to be read, a folder with other files in it, [`SiteError::Interrupted`]. The site is
+/// then as it was.
 pub fn export(
     index: &Snapshot,
     encoder: &SiteEncoder,

@@ -10,11 +10,9 @@ use dpr_files::{DirLock, Error as FileError, digest, plain};
 use fs_err as fs;
 use serde::Serialize;
 
+use super::limits;
 use super::manifest::{Content, SITE_FORMAT, SITE_MANIFEST, SiteManifest};
 use super::{SiteError, SiteFile};
-
-/// Most bytes of a manifest.
-const MOST_MANIFEST: u64 = 16 << 20;
 
 /// Most bytes of a projection, which is read for an update.
 const MOST_PROJECTION: u64 = 1 << 28;
@@ -53,7 +51,7 @@ pub(super) fn before(out: &Path) -> Result<Option<SiteManifest>, SiteError> {
 /// # Errors
 /// [`FileError`]: one that is missing, damaged, or of a later format.
 pub(super) fn read_manifest(path: &Path) -> Result<SiteManifest, FileError> {
-    let bytes = plain::read(path, MOST_MANIFEST).map_err(FileError::read(path))?;
+    let bytes = plain::read(path, limits::MOST.manifest).map_err(FileError::read(path))?;
     let damaged = |error: serde_json::Error| FileError::corrupt(path, error.to_string());
     let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(damaged)?;
     let found = value.get("format_version").and_then(serde_json::Value::as_u64).unwrap_or(0);
@@ -99,7 +97,7 @@ pub(super) fn kept_centroids(out: &Path, site: &SiteManifest, least: usize) -> O
     fs::read(out.join(url)).ok()
 }
 
-/// Writes the files and then the manifest.
+/// Writes the files and then the manifest: nothing of a site that would be too large to be read.
 pub(super) fn publish(
     out: &Path,
     before: Option<&SiteManifest>,
@@ -108,6 +106,7 @@ pub(super) fn publish(
     go_on: &dyn Fn() -> Result<(), SiteError>,
 ) -> Result<Written, SiteError> {
     let json = serde_json::to_vec_pretty(manifest).map_err(|error| FileError::write(error.into()))?;
+    limits::check(manifest, json.len() as u64, &limits::MOST)?;
     let mut report = Written::default();
     let Some(before) = before else {
         let staged = StagedDir::beside(out).map_err(FileError::write)?;

@@ -5,12 +5,10 @@ use std::path::Path;
 use dpr_core::private::local::{Found, LocalIndex};
 use dpr_data::Passage;
 
+use super::limits;
 use super::manifest::SiteManifest;
 use super::source::{SiteDir, SiteReadError, wrong};
 use super::texts::Texts;
-
-/// Most bytes of codes and texts together.
-const MOST_SITE: u64 = 1 << 31;
 
 /// A static site that is searched where its files are.
 #[derive(Debug)]
@@ -37,8 +35,9 @@ impl Site {
         }
         let bytes = manifest.parts.iter().flat_map(|part| [part.codes.entry.bytes, part.texts.entry.bytes]);
         let bytes = bytes.fold(0, u64::saturating_add);
-        if bytes > MOST_SITE {
-            return Err(site.damaged(format!("its parts have {bytes} bytes, {MOST_SITE} are possible")));
+        let most = limits::MOST.parts;
+        if bytes > most {
+            return Err(site.damaged(format!("its parts have {bytes} bytes, {most} are possible")));
         }
         let mut index = LocalIndex::new(site.projection()?);
         let mut texts = Vec::with_capacity(manifest.parts.len());

@@ -8,11 +8,9 @@ use dpr_core::private::local::{LocalError, MAX_PASSAGES};
 use dpr_core::private::projection::Projection;
 use dpr_files::{Error as FileError, plain, relative};
 
+use super::limits;
 use super::manifest::{SITE_MANIFEST, SiteFile, SiteManifest};
 use super::publish::{is_own, read_manifest};
-
-/// Most bytes of a file that is read.
-const MOST_FILE: u64 = 1 << 28;
 
 /// A static site that cannot be read or searched.
 #[derive(Debug, thiserror::Error)]
@@ -110,11 +108,9 @@ pub(super) fn wrong(path: PathBuf, error: &dyn std::error::Error) -> SiteReadErr
 fn checked(path: PathBuf, file: &SiteFile) -> Result<Vec<u8>, SiteReadError> {
     let length = relative::size(&path).map_err(FileError::read(&path))?;
     let damaged = |reason: String| SiteReadError::Damaged { path: path.clone(), reason };
-    if length != file.entry.bytes || length > MOST_FILE {
-        let expected = file.entry.bytes;
-        return Err(damaged(format!(
-            "it has {length} bytes, {expected} were expected, {MOST_FILE} are possible"
-        )));
+    if length != file.entry.bytes || length > limits::MOST.file {
+        let (expected, most) = (file.entry.bytes, limits::MOST.file);
+        return Err(damaged(format!("it has {length} bytes, {expected} were expected, {most} are possible")));
     }
     let bytes = plain::read(&path, length).map_err(FileError::read(&path))?;
     match sha256_hex(&bytes) == file.entry.sha256 {

@@ -248,15 +248,25 @@ fn a_delta_that_is_wrong_is_refused_and_the_one_before_stays() {
     let refused = client.search(&vectors(1, 5), 3).unwrap_err();
     assert!(matches!(refused, ClientError::Answer(WireError::Delta(_))), "{refused}");
     assert_eq!(paths(&mut client), ["POST rank", "GET delta"]);
-    // Texts that are not compressed texts are refused where a passage is read.
-    let spoil = |path: &str, answer: Vec<u8>| match path.starts_with("/v1/encrypted/delta/") {
-        true => answer[..answer.len() - 4].to_vec(),
-        false => answer,
-    };
-    let direct =
-        Direct { live: Some(bench.writer.live()), change: Box::new(spoil), ..Direct::new(&bench.tables) };
-    let refused = Client::connect(direct, MODEL, None).unwrap().search(&vectors(1, 5), 3).unwrap_err();
-    assert!(matches!(refused, ClientError::Passages(_)), "{refused}");
+    // Texts that are not those of the added passages are refused before anything depends on what is found: a question
+    // that is far from them fails as one that is near.
+    let near = vectors(1, 5);
+    let far: Vec<f32> = near.iter().map(|number| -number).collect();
+    for cut in [4, whole.len() - (56 + 3 * 4 + DIM)] {
+        for question in [&near, &far] {
+            let spoil = move |path: &str, answer: Vec<u8>| match path.starts_with("/v1/encrypted/delta/") {
+                true => answer[..answer.len() - cut].to_vec(),
+                false => answer,
+            };
+            let live = bench.writer.live();
+            let direct = Direct { live: Some(live), change: Box::new(spoil), ..Direct::new(&bench.tables) };
+            let mut client = Client::connect(direct, MODEL, None).unwrap();
+            client.transport().sent.clear();
+            let refused = client.search(question, 1).unwrap_err();
+            assert!(matches!(refused, ClientError::Passages(_)), "{cut}: {refused}");
+            assert_eq!(paths(&mut client), ["POST rank", "GET delta"], "{cut}");
+        }
+    }
 }
 
 /// Builds private tables of a version before it is put in use, as programs do that write an index.

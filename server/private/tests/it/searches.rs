@@ -2,8 +2,10 @@
 
 use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
-use dpr_index::IndexReader;
+use dpr_files::progress::Silent;
 use dpr_index::search::Backend as _;
+use dpr_index::vectors::VectorSet;
+use dpr_index::{IndexOptions, IndexReader, LoadedIndex, build_index};
 use dpr_private::client::{Client, ClientError};
 use dpr_private::{BuildError, BuildOptions, OpenError, Tables, build};
 
@@ -217,4 +219,45 @@ fn questions_that_cannot_be_asked_are_refused_before_anything_is_sent() {
         Client::connect(Direct::new(&tables), MODEL, Some(&"0".repeat(64))).map(drop),
         Err(ClientError::Version { .. })
     ));
+}
+
+#[test]
+fn one_vector_that_is_far_longer_leaves_the_others_their_ranks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rows = vectors(60, 1);
+    rows.extend(vectors(1, 8).into_iter().map(|number| 3000.0 * number));
+    let set = VectorSet::new(MODEL, DIM, passages(61), rows.clone());
+    build_index(&set, dir.path(), &IndexOptions::default(), &Silent).unwrap();
+    let built = build(dir.path(), &BuildOptions::default(), &Silent).unwrap();
+    assert_eq!((built.shortened, built.warnings().len()), (1, 1));
+    assert!(built.tables.manifest.rank.row_norm <= 44.0);
+    let index = LoadedIndex::open(dir.path()).unwrap();
+    let tables = Tables::open(dir.path(), index.number(), index.version()).unwrap();
+    let mut client = Client::connect(Direct::new(&tables), MODEL, None).unwrap();
+    let mut found = 0;
+    for question in rows.chunks(DIM).take(60) {
+        let exact = index.index.search(&Embedding::new(question.to_vec(), DIM).unwrap(), 5).unwrap();
+        let hits = client.search(question, 5).unwrap();
+        found += exact.iter().filter(|row| hits.iter().any(|hit| hit.id == format!("p{}", row.row))).count();
+    }
+    assert!(found >= 240, "{found} of 300 best passages");
+}
+
+#[test]
+fn vectors_that_cannot_be_ranked_by_are_refused_with_what_is_needed() {
+    let refused = |count: usize, dim: usize, options: &BuildOptions| {
+        let dir = tempfile::tempdir().unwrap();
+        let set = VectorSet::new(MODEL, dim, passages(count), vec![0.5; count * dim]);
+        build_index(&set, dir.path(), &IndexOptions::default(), &Silent).unwrap();
+        build(dir.path(), options, &Silent).unwrap_err()
+    };
+    for (dim, dims) in [(16, None), (8, Some(32))] {
+        let error = refused(40, dim, &BuildOptions { dims, ..BuildOptions::default() });
+        assert!(matches!(error, BuildError::Narrow { least: 32, .. }), "{dim}: {error}");
+    }
+    for count in [1, 40] {
+        let error = refused(count, 48, &BuildOptions::default());
+        assert!(matches!(error, BuildError::NoSpread), "{count}: {error}");
+        assert!(error.to_string().contains("two different passages are needed"), "{error}");
+    }
 }

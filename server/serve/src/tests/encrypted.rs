@@ -196,7 +196,7 @@ async fn what_is_no_question_for_these_tables_is_refused() {
         assert!(reply.status.is_client_error(), "{}", reply.status);
     }
     let asked = bench.post("/v1/encrypted/rank?q=secret", rank.clone()).await;
-    assert_eq!(asked.error(), (403, "text_search_disabled".into()));
+    assert_eq!(asked.error(), (400, "unexpected_query".into()));
     let json = Request::post("/v1/encrypted/rank").header("content-type", "application/json");
     let reply = send(&bench.app, json.body(Body::from(rank)).unwrap()).await;
     assert_eq!(reply.error(), invalid);
@@ -220,6 +220,7 @@ async fn where_only_private_questions_are_answered_vectors_and_texts_are_not_rea
     let rank = bench.post("/v1/encrypted/rank", bench.message(Kind::Rank, 32, bench.rank, 1)).await;
     assert_eq!(rank.status, StatusCode::OK, "{}", rank.text());
     assert_eq!(get(&bench.app, "/v1/private").await.json(), json!({ "modes": ["encrypted"] }));
+    assert_eq!(get(&bench.app, "/v1/index").await.json()["plain"], json!(false));
 }
 
 #[tokio::test]
@@ -323,11 +324,14 @@ async fn what_changed_is_told_by_every_ranking_and_handed_out_whole_up_to_a_limi
     let new = |at| dpr_index::NewPassage { passage: passage(at), vector: vector.clone() };
     writer.put((0..1997).map(new).collect()).unwrap();
     assert_eq!((changes().await, get(&bench.app, &path).await.status), (Some(2000), StatusCode::OK));
+    let modes = async || get(&bench.app, "/v1/private").await.json()["modes"].clone();
+    assert_eq!(modes().await, serde_json::json!(["plain", "encrypted"]));
     writer.put(vec![new(1997)]).unwrap();
     assert_eq!(changes().await, None);
     for path in [path.as_str(), "/v1/encrypted"] {
         assert_eq!(get(&bench.app, path).await.error(), (503, "outdated_tables".into()), "{path}");
     }
+    assert_eq!(modes().await, serde_json::json!(["plain"]), "what is refused is not offered");
 }
 
 /// Encrypted questions are answered at every moment while a new version of the index is put in use: by a server that

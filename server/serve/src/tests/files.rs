@@ -2,7 +2,9 @@
 
 use std::io::Read;
 
+use super::keys::KeyBox;
 use super::*;
+use crate::Scope;
 
 /// The address of the weights, as the model's description tells it.
 async fn weights(app: &Router) -> String {
@@ -122,6 +124,19 @@ async fn a_reader_and_a_reranker_that_were_exported_are_described_and_served_whe
     let (app, _dir) = ready(Options::default());
     let body = get(&app, "/v1/model").await.json();
     assert!(body.get("reader").is_none() && body.get("reranker").is_none(), "{body}");
+}
+
+#[tokio::test]
+async fn a_file_that_needs_a_key_is_kept_by_no_cache_that_many_share() {
+    let keys = KeyBox::new();
+    for (open_search, sharing) in [(false, "private"), (true, "public")] {
+        let (app, _dir) = ready(Options { access: keys.access(open_search), ..Options::default() });
+        let key = [("x-api-key", keys.of(Scope::Search))];
+        let model = get_with(&app, "/v1/model", &key).await.json();
+        let reply = get_with(&app, model["weights"]["q8"]["url"].as_str().unwrap(), &key).await;
+        assert_eq!(reply.status, StatusCode::OK);
+        assert_eq!(reply.header("cache-control"), format!("{sharing}, max-age=31536000, immutable"));
+    }
 }
 
 #[tokio::test]

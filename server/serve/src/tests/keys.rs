@@ -90,18 +90,21 @@ impl Verdict {
     }
 }
 
+/// Returns whether a path is one of those that the template of a route, as in the OpenAPI document, stands for.
+pub(super) fn is_at(template: &str, path: &str) -> bool {
+    let (template, path) = (template.split('/'), path.split('/'));
+    template.clone().count() == path.clone().count()
+        && template.zip(path).all(|(part, found)| part.starts_with('{') || part == found)
+}
+
 #[test]
 fn every_route_of_the_interface_is_in_the_table() {
     let document: Value = serde_json::from_str(&crate::openapi_document()).unwrap();
     for (template, methods) in document["paths"].as_object().unwrap() {
-        let is_at = |path: &str| {
-            let (template, path) = (template.split('/'), path.split('/'));
-            template.clone().count() == path.clone().count()
-                && template.zip(path).all(|(part, found)| part.starts_with('{') || part == found)
-        };
         for method in methods.as_object().unwrap().keys() {
-            let is_listed =
-                |(of, path, _): &(&str, &str, Option<Scope>)| of.eq_ignore_ascii_case(method) && is_at(path);
+            let is_listed = |(of, path, _): &(&str, &str, Option<Scope>)| {
+                of.eq_ignore_ascii_case(method) && is_at(template, path)
+            };
             assert!(ROUTES.iter().any(is_listed), "{method} {template}");
         }
     }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::*;
 use crate::Limits;
+use crate::crowded::Crowded;
 
 fn limits(concurrency: usize, queue: usize, timeout: Duration) -> Options {
     Options { limits: Limits { concurrency, queue, timeout, ..Limits::default() }, ..Options::default() }
 }
 
 /// Waits until `/metrics` holds `line`.
-async fn until_metric(app: &Router, line: &str) {
+pub(super) async fn until_metric(app: &Router, line: &str) {
     for _ in 0..500 {
         if get(app, "/metrics").await.text().lines().any(|found| found == line) {
             return;
@@ -47,6 +48,21 @@ async fn a_full_queue_answers_429_at_once_and_recovers() {
     assert_eq!(second.await.unwrap().status, StatusCode::OK);
     open.send(()).unwrap();
     assert_eq!(search(&app, &good()).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_request_without_a_place_beside_others_is_refused_as_any_other_is() {
+    let origins = crate::Origins::parse(&["https://page.example".to_owned()]).unwrap();
+    let (app, _dir) = ready(Options { origins, ..Options::default() });
+    let mut request = post(good().to_string());
+    request.headers_mut().insert("origin", "https://page.example".parse().unwrap());
+    request.extensions_mut().insert(Crowded);
+    let refused = send(&app, request).await;
+    assert_eq!(refused.error(), (429, "overloaded".into()));
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(!refused.header("x-request-id").is_empty());
+    assert_eq!(refused.header("access-control-allow-origin"), "https://page.example");
+    until_metric(&app, "dpr_requests_refused_total{limit=\"connections\"} 1").await;
 }
 
 #[tokio::test]

@@ -183,6 +183,7 @@ async fn a_bad_body_has_a_status_and_a_code_and_is_not_answered_plainly() {
     for (body, fix) in [
         (without("projection"), r#"send {"y": base64, "level": "medium""#),
         (with("y", y(vec![1.0; 63])), "`dims` of the level in GET /v1/private"),
+        (with("y", y(vec![3e38; 64])), "`dims` of the level in GET /v1/private"),
     ] {
         let reply = send(&bench.app, post_to("/v1/private/candidates", body)).await;
         assert!(reply.fix().contains(fix) && !reply.fix().contains("\"vector\""), "{}", reply.text());

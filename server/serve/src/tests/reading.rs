@@ -107,6 +107,8 @@ async fn a_question_that_cannot_be_answered_is_refused() {
         (json!({"question": "who", "lambda": -1}), 422, "invalid_question"),
         (json!({"question": "who", "depth": 0}), 422, "invalid_k"),
         (json!({"question": "who", "depth": 101}), 422, "invalid_k"),
+        (json!({"question": "who", "depth": 2.5}), 422, "invalid_k"),
+        (json!({"question": "who", "top": "3"}), 422, "invalid_k"),
         (json!({"question": "who", "depth": 2, "top": 3}), 422, "invalid_k"),
         (json!({"question": "who", "filter": {"title": "x"}}), 422, "invalid_filter"),
         (json!({"question": "who", "k": 3}), 400, "invalid_json"),

@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 
+use super::keys::{ROUTES, is_at};
 use super::*;
 use crate::{Limits, Origins, metrics_app};
 
@@ -11,7 +12,8 @@ async fn the_index_is_described() {
     assert_eq!(
         get(&app, "/v1/index").await.json(),
         json!({"count": 20, "dim": 4, "kind": "exact", "model": fingerprint(),
-               "metric": "inner_product", "version": "v-1", "number": 1, "added": 0, "removed": 0, "changes": 0})
+               "metric": "inner_product", "version": "v-1", "number": 1, "added": 0, "removed": 0, "changes": 0,
+               "plain": true})
     );
     assert_eq!(get(&app, "/readyz").await.json(), json!({"status": "ok"}));
 }
@@ -165,6 +167,23 @@ async fn counters_apart_are_told_under_the_own_names_alone() {
 }
 
 #[tokio::test]
+async fn counters_apart_are_told_under_the_address_of_their_own_socket() {
+    let [hosts, metrics] = ["10.0.0.4:443", "10.0.0.5:9090"]
+        .map(|address| crate::Hosts::new(address.parse().unwrap(), &[]).unwrap());
+    let metrics_hosts = Some(metrics);
+    let options = Options { metrics_apart: true, hosts, metrics_hosts, ..Options::default() };
+    let state = AppState::new(options);
+    for (app, path, own, other) in [
+        (metrics_app(state.clone()), "/metrics", "10.0.0.5:9090", "10.0.0.4"),
+        (app(state), "/openapi.json", "10.0.0.4", "10.0.0.5:9090"),
+    ] {
+        assert_eq!(get_with(&app, path, &[("host", own)]).await.status, StatusCode::OK, "{path}");
+        let reply = get_with(&app, path, &[("host", other)]).await;
+        assert_eq!(reply.error(), (421, "unknown_host".into()), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn other_origins_are_allowed_only_when_told() {
     let preflight = |origin: &str| {
         Request::options("/v1/search")
@@ -204,23 +223,16 @@ async fn other_origins_are_allowed_only_when_told() {
 async fn the_openapi_document_names_every_route() {
     let (app, _dir) = ready(Options::default());
     let document = get(&app, "/openapi.json").await.json();
-    let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
-    for path in [
-        "/v1/search",
-        "/v1/passages",
-        "/v1/model",
-        "/v1/model/small",
-        "/v1/model/files/{sha256}/{name}",
-        "/v1/index",
-        "/v1/private",
-        "/v1/private/files/{sha256}/{name}",
-        "/v1/private/candidates",
-        "/healthz",
-        "/readyz",
-        "/metrics",
-        "/openapi.json",
-    ] {
-        assert!(paths.iter().any(|found| *found == path), "{path} not among {paths:?}");
+    let paths = document["paths"].as_object().unwrap();
+    for (method, path, _) in ROUTES {
+        // Files of the page, a path of no route, and what comes with GET.
+        if ["/", "/index.html", "/v1/other"].contains(&path) || method == "HEAD" {
+            continue;
+        }
+        let is_named = |(template, methods): (&String, &Value)| {
+            is_at(template, path) && methods.get(method.to_ascii_lowercase()).is_some()
+        };
+        assert!(paths.iter().any(is_named), "{method} {path} not among {paths:?}");
     }
     let fields = document["components"]["schemas"]["SearchRequest"]["properties"].as_object().unwrap();
     assert_eq!(fields.keys().collect::<Vec<_>>(), ["filter", "k", "model", "vector", "vectors"]);

@@ -121,7 +121,9 @@ async fn a_question_in_the_address_is_refused() {
     let (app, _dir) = ready(Options::default());
     let mut request = post(good().to_string());
     *request.uri_mut() = "/v1/search?q=who+won".parse().unwrap();
-    assert_eq!(send(&app, request).await.error(), (403, "text_search_disabled".into()));
+    let reply = send(&app, request).await;
+    assert_eq!(reply.error(), (400, "unexpected_query".into()));
+    assert!(reply.message().contains("no query string") && !reply.text().contains("who"), "{}", reply.text());
     assert_eq!(get(&app, "/v1/search?q=who+won").await.error(), (405, "method_not_allowed".into()));
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Serving, TextSearch};
+use dpr_core::EncodeError;
 use dpr_index::CancelToken;
 use dpr_index::search::{Fusion, Method};
 
@@ -23,9 +24,18 @@ impl TextSearch for FakeText {
         if method.needs_words() && !self.has_words {
             return Err(SearchError::NoSparse);
         }
+        match question {
+            "unlucky" => return Err(EncodeError::Device("out of memory".into()).into()),
+            "long" => return Err(EncodeError::Length { row: 0, got: 600, limit: 512 }.into()),
+            _ => {}
+        }
         let filtered = filter.map(|filter| format!(" of {:?}", filter.ids)).unwrap_or_default();
         let title = format!("{} {fusion:?} {k}{filtered}", method.name());
         Ok(vec![Hit::new(Passage::new("p0", title, question), 1.5)])
+    }
+
+    fn default_method(&self) -> Method {
+        if self.has_words { Method::Hybrid } else { Method::Dense }
     }
 }
 
@@ -84,6 +94,9 @@ async fn a_question_that_cannot_be_searched_for_is_refused() {
         (json!({"question": "who", "method": "dense", "lambda": 3e38}), 422, "invalid_question"),
         (json!({"question": "who", "method": "dense", "lambda": -1}), 422, "invalid_question"),
         (json!({"question": "who", "method": "dense", "k": 0}), 422, "invalid_k"),
+        (json!({"question": "who", "method": "dense", "k": -1}), 422, "invalid_k"),
+        (json!({"question": "who", "method": "dense", "k": 2.5}), 422, "invalid_k"),
+        (json!({"question": "who", "method": "dense", "k": "10"}), 422, "invalid_k"),
         (json!({"question": "who", "method": "dense", "filter": {"title": "x"}}), 422, "invalid_filter"),
         (
             json!({"question": "who", "method": "dense", "filter": {"metadata": {"like": 1}}}),
@@ -91,12 +104,25 @@ async fn a_question_that_cannot_be_searched_for_is_refused() {
             "invalid_filter",
         ),
         (json!({"question": "who", "method": "splade"}), 400, "invalid_json"),
+        (json!({"question": "who", "method": null}), 400, "invalid_json"),
         (json!({"question": "who", "method": "dense", "vector": [1]}), 400, "invalid_json"),
         (json!({"method": "dense"}), 400, "invalid_json"),
     ] {
         assert_eq!(ask(&app, &body).await.error(), (status, code.to_owned()), "{body}");
     }
     assert_eq!(ask(&app, &json!({"question": "who", "method": "dense"})).await.status, StatusCode::OK);
+    let reply = ask(&app, &json!({"question": "who"})).await;
+    assert_eq!(reply.json()["hits"][0]["title"], "dense Linear { lambda: 1.1 } 10", "there are no words");
+}
+
+#[tokio::test]
+async fn a_failure_of_the_encoder_is_the_servers_and_a_question_that_is_too_long_is_not() {
+    let (app, _dir) = with_text(true);
+    let reply = ask(&app, &json!({"question": "unlucky"})).await;
+    assert_eq!(reply.error(), (500, "internal".into()));
+    assert!(!reply.text().contains("out of memory"), "{}", reply.text());
+    let reply = ask(&app, &json!({"question": "long"})).await;
+    assert_eq!(reply.error(), (422, "invalid_question".into()));
 }
 
 #[tokio::test]

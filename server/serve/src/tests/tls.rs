@@ -16,6 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::keys::{KeyBox, ROUTES, Verdict};
+use super::overload::until_metric;
 use super::socket::{impatient, start, with_large_file};
 use super::*;
 use crate::server::{Connections, Ended};
@@ -335,4 +336,24 @@ async fn requests_of_one_connection_beside_each_other_take_places_of_connections
         }
     };
     tokio::time::timeout(Duration::from_secs(20), free).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_finds_no_place_beside_another_is_answered_429() {
+    let (app, open, _dir) = gated(Options::default());
+    let certificate = Certificate::new();
+    let idle = Duration::from_secs(1);
+    let connections = certificate.of(Connections { max: 1, idle, ..Connections::default() });
+    let (address, _stop, _running) = start(app.clone(), connections).await;
+    let mut client = certificate.http_2(address).await;
+    let mut beside = client.clone();
+    let first = tokio::spawn(async move { send_2(&mut client, search_2()).await });
+    // The request for the metrics is in flight too.
+    until_metric(&app, "dpr_http_requests_in_flight 2").await;
+    let refused = send_2(&mut beside, search_2()).await;
+    assert_eq!(refused.error(), (429, "overloaded".into()));
+    assert!(!refused.header("x-request-id").is_empty());
+    until_metric(&app, "dpr_requests_refused_total{limit=\"connections\"} 1").await;
+    open.send(()).unwrap();
+    assert_eq!(first.await.unwrap().status, StatusCode::OK);
 }

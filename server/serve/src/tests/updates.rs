@@ -1,10 +1,13 @@
 //! Passages added and deleted while others search: who may, what is refused, what is found.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+
+use axum::extract::ConnectInfo;
 
 use super::*;
 use crate::{Access, KeySources, Origins, Serving, Updates};
@@ -219,6 +222,19 @@ async fn without_a_token_an_update_comes_from_a_program_of_this_machine() {
         assert!(reply.message().contains(named), "{host} {origin}: {}", reply.message());
         assert!(reply.json()["error"]["fix"].as_str().unwrap().contains("DPR_UPDATE_TOKEN"));
     }
+    for name in ["x-forwarded-for", "forwarded", "via"] {
+        let mut request = from("127.0.0.1:7878", "", "");
+        request.headers_mut().insert(name, "203.0.113.77".parse().unwrap());
+        let reply = send(&open, request).await;
+        assert_eq!(reply.error(), (403, "updates_disabled".into()), "{name}");
+        assert!(reply.message().contains(&format!("`{name}` is `203.0.113.77`")), "{}", reply.message());
+    }
+    for peer in ["203.0.113.77:4711", "[::ffff:10.0.0.1]:1"] {
+        let mut request = from("127.0.0.1:7878", "", "");
+        request.extensions_mut().insert(ConnectInfo::<SocketAddr>(peer.parse().unwrap()));
+        let reply = send(&open, request).await;
+        assert_eq!(reply.error(), (403, "updates_disabled".into()), "{peer}");
+    }
     assert_eq!(updater.live().snapshot().changes(), 0);
     for (host, origin) in [
         ("", ""),
@@ -228,7 +244,9 @@ async fn without_a_token_an_update_comes_from_a_program_of_this_machine() {
         ("[::1]:7878", ""),
         ("127.0.0.1:7878", "http://127.0.0.1:7878"),
     ] {
-        assert_eq!(send(&open, from(host, origin, "")).await.status, StatusCode::OK, "{host} {origin}");
+        let mut request = from(host, origin, "");
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 4711))));
+        assert_eq!(send(&open, request).await.status, StatusCode::OK, "{host} {origin}");
     }
     drop((open, updater));
     let (closed, _updater) = serve(&index, Some("s3cret"));

@@ -19,7 +19,9 @@ Formats that mean the same:
   passages   psgs-tsv, beir-corpus, tevatron-corpus, tevatron-corpus-v1; read only: squad
   questions  qa-tsv, beir-queries; read only: squad, curated-trec, web-questions, plain-questions
   training   dpr-training, tevatron-v1, tevatron-v2
-  judgements trec-qrels, beir-qrels")]
+  judgements trec-qrels, beir-qrels
+
+Tevatron's lines of queries, query_id with query or query_text, are read as beir-queries.")]
 pub(super) struct Args {
     /// The file to read, plain or gzip-compressed
     #[arg(long, value_name = "FILE")]

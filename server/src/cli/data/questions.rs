@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use super::super::{CliError, output};
 use dpr_data::check_not_input;
+use dpr_files::atomic::is_same_output;
 use dpr_train::mine::{GenerateOptions, GeneratedFiles, QuestionKind, generate};
 
 /// Arguments of `dpr data questions`.
@@ -70,16 +71,15 @@ impl From<Kind> for QuestionKind {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let outs = [Some(&args.out), args.queries.as_ref(), args.qrels.as_ref()];
-    for (place, out) in outs.iter().flatten().enumerate() {
+    let outs: Vec<&PathBuf> =
+        [Some(&args.out), args.queries.as_ref(), args.qrels.as_ref()].into_iter().flatten().collect();
+    for (place, out) in outs.iter().enumerate() {
         check_not_input(out, &args.passages)?;
-        if outs
-            .iter()
-            .flatten()
-            .skip(place + 1)
-            .any(|other| std::path::absolute(other).ok() == std::path::absolute(out).ok())
-        {
-            return Err(format!("{} is named twice: give each file a name of its own", out.display()).into());
+        for other in outs.iter().skip(place + 1) {
+            if is_same_output(out, other)? {
+                let (out, other) = (out.display(), other.display());
+                return Err(format!("{out} and {other} are one file: give each a name of its own").into());
+            }
         }
     }
     let kinds: Vec<QuestionKind> = args.kinds.into_iter().map(Into::into).collect();
@@ -101,4 +101,35 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         report.passages,
         counts.join(", ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn two_results_in_one_file_are_refused_by_whatever_paths_they_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs_err::create_dir(at("sub")).unwrap();
+        let passages = "id\ttext\ttitle\n1\tThe Seine flows through Paris.\tSeine\n";
+        fs_err::write(at("passages.tsv"), passages).unwrap();
+        std::os::unix::fs::symlink("same.json", at("link.json")).unwrap();
+        for out in ["same.json", "sub/../same.json", "link.json"] {
+            let args = Args {
+                passages: at("passages.tsv"),
+                out: at(out),
+                queries: Some(at("same.json")),
+                qrels: Some(at("made.tsv")),
+                kinds: Vec::new(),
+                limit: None,
+                seed: 1,
+                json: false,
+            };
+            let error = run(args).unwrap_err().to_string();
+            assert!(error.contains("are one file: give each a name of its own"), "{out}: {error}");
+            assert!(!at("same.json").exists() && !at("made.tsv").exists(), "{out}");
+        }
+    }
 }

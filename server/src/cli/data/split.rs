@@ -1,8 +1,9 @@
 //! `dpr data split`
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::super::{CliError, output};
+use super::super::{CliError, flat, output};
 use crate::cli::progress;
 use dpr_data::split::{SplitOptions, split};
 
@@ -55,9 +56,24 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         output::line(format_args!("without text: {} files", report.empty_files))?;
     }
     if !report.skipped_files.is_empty() {
-        let kinds: Vec<_> =
-            report.skipped_files.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        output::line(format_args!("not read: {}", kinds.join(", ")))?;
+        output::line(format_args!("not read: {}", kinds(&report.skipped_files)))?;
     }
     Ok(())
+}
+
+/// Returns how many files of each ending were not read. An ending is part of a name, which may hold any character.
+fn kinds(skipped: &BTreeMap<String, u64>) -> String {
+    let kinds: Vec<_> = skipped.iter().map(|(kind, count)| format!("{count} {}", flat(kind))).collect();
+    kinds.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_of_a_file_cannot_drive_the_terminal() {
+        let skipped = BTreeMap::from([(".\u{1b}[31m\n".to_owned(), 2), (".pdf".to_owned(), 1)]);
+        assert_eq!(kinds(&skipped), "2 .\u{fffd}[31m, 1 .pdf");
+    }
 }

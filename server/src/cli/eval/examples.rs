@@ -6,6 +6,8 @@ use dpr_core::random::SplitMix;
 use dpr_data::RetrievedContext;
 use serde::Serialize;
 
+use crate::cli::flat;
+
 /// Characters of a passage that are shown.
 const SHOWN: usize = 240;
 
@@ -105,14 +107,15 @@ pub(super) fn draw(questions: &[String], pair: [Side; 2], k: usize, most: usize,
 impl fmt::Display for Example {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { question, winner, loser, k, won, lost } = self;
-        write!(f, "{question}\n  {winner} has a right passage within {k}, {loser} has not")?;
+        write!(f, "{}\n  {winner} has a right passage within {k}, {loser} has not", flat(question))?;
         for (name, first) in [(winner, won), (loser, lost)] {
             let rank = match first.right_at {
                 Some(rank) => format!("right at {rank}"),
                 None => "none is right".to_owned(),
             };
-            let text = if first.id.is_empty() { "nothing found" } else { &first.text };
-            let title = if first.title.is_empty() { String::new() } else { format!("{} | ", first.title) };
+            let text = if first.id.is_empty() { "nothing found".to_owned() } else { flat(&first.text) };
+            let title =
+                if first.title.is_empty() { String::new() } else { format!("{} | ", flat(&first.title)) };
             write!(f, "\n  {name} ({rank}): {title}{text}")?;
         }
         Ok(())
@@ -133,6 +136,28 @@ mod tests {
         assert_eq!(excerpt("short", &["absent".to_owned()]), "short");
         let at_the_end = excerpt(&format!("{} Denver", "a ".repeat(300)), &["Denver".to_owned()]);
         assert!(at_the_end.ends_with("Denver"), "{at_the_end}");
+    }
+
+    #[test]
+    fn an_example_cannot_drive_the_terminal() {
+        let first = |title: &str, text: &str| First {
+            id: "1".to_owned(),
+            title: title.to_owned(),
+            text: text.to_owned(),
+            right_at: Some(1),
+        };
+        let example = Example {
+            question: "who\u{1b}]0;title\u{7} asks?".to_owned(),
+            winner: "a".to_owned(),
+            loser: "b".to_owned(),
+            k: 1,
+            won: first("\u{1b}[31mRed", "Red\u{9b}2J text."),
+            lost: first("", "\u{8}Back."),
+        };
+        let shown = example.to_string();
+        assert_eq!(shown.chars().filter(|c| c.is_control() && *c != '\n').count(), 0, "{shown:?}");
+        assert_eq!(shown.lines().count(), 4, "{shown}");
+        assert!(shown.contains("a (right at 1): \u{fffd}[31mRed | Red\u{fffd}2J text."), "{shown}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use dpr_data::{
     DataError, Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, read_results,
     write_results, write_run,
 };
-use dpr_files::atomic::{StagedDir, sync_dir};
+use dpr_files::atomic::{STAGING_PREFIX, StagedDir, sync_dir};
 use dpr_files::{Error as FileError, refuse_foreign};
 use dpr_index::ranking::ScoredRow;
 use dpr_index::search::Method;
@@ -91,7 +91,9 @@ impl StagedResults {
     pub(super) fn of(dir: &Path) -> Result<Self, FileError> {
         refuse_foreign(dir, |name| !OF_OTHERS.contains(&name))?;
         // Within it, so that files move by a rename. What else lies there stays, so the directory is not replaced.
-        let staged = StagedDir::beside(&dir.join("results")).map_err(FileError::write)?;
+        // The target says only where the staged directory lies: nothing is renamed to it, so it has a name of ours.
+        let staged = StagedDir::beside(&dir.join(format!("{STAGING_PREFIX}results")));
+        let staged = staged.map_err(FileError::write)?;
         Ok(Self { staged, dir: dir.to_path_buf() })
     }
 
@@ -286,13 +288,14 @@ mod tests {
             assert!(error.contains(&format!("with-{name} holds `{name}`")), "{error}");
             assert_eq!(files(&dir), [(name.to_owned(), "mine".to_owned())], "as it was");
         }
-        // Notes and older results are no obstacle.
+        // Notes and older results are no obstacle, whatever their names.
         let dir = root.path().join("results");
         fs_err::create_dir(&dir).unwrap();
         write_whole(&dir.join("notes.md"), b"mine").unwrap();
+        write_whole(&dir.join("results"), b"mine").unwrap();
         staged(&dir, "1").publish().unwrap();
         staged(&dir, "2").publish().unwrap();
-        assert_eq!(files(&dir).len(), 3);
+        assert_eq!(files(&dir).len(), 4);
     }
 
     #[test]

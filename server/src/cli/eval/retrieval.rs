@@ -50,8 +50,8 @@ pub(super) struct Args {
     fusion: FusionArgs,
     #[command(flatten)]
     rerank: RerankArgs,
-    /// Also count the questions that any passage of the corpus answers, and measure on these alone: where few are, the
-    /// figures over all questions say more of the corpus than of the ranking
+    /// Also count the questions that any passage of an index directory answers, and measure on these alone: where few
+    /// are, the figures over all questions say more of the corpus than of the ranking
     #[arg(long)]
     answerable: bool,
     /// Also compare dense search with exact search on the same vectors: recall@20 of a search for 20, whatever --k
@@ -148,7 +148,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if args.out.is_some() {
         depth = depth.max(WRITTEN);
     }
-    let index = args.source.index.to_string();
+    let (index, is_service) = (args.source.index.to_string(), args.source.index.directory().is_none());
     if let Some(dir) = &args.out {
         let file = args.questions.questions.display().to_string();
         result_files::check_ids(
@@ -164,6 +164,13 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let mut source = Source::open(args.source, &methods)?;
     if args.against_exact && source.searcher().is_none() {
         return Err("--against-exact compares an index directory with exact search of its vectors, which a cluster keeps to itself".into());
+    }
+    if args.answerable && is_service {
+        return Err(format!(
+            "--answerable looks at every passage, and {index} hands out those that are found alone: leave it out, or \
+             measure on an index directory of the same vectors"
+        )
+        .into());
     }
     source.take_in(set.judged_ids())?;
     if args.out.is_some() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::super::{CliError, output};
 use crate::cli::output::counted;
-use dpr_data::{read_qrels, read_run};
+use dpr_data::{read_qrels, read_scored_run};
 use dpr_eval::{DEFAULT_KS, QrelsReport, check_relevant, measure_qrels, trec_order};
 
 /// Options of `dpr eval run`.
@@ -14,8 +14,8 @@ use dpr_eval::{DEFAULT_KS, QrelsReport, check_relevant, measure_qrels, trec_orde
 Example:
   dpr eval run --run results/bm25.run.gz --qrels qrels/test.tsv
 
-As trec_eval does, passages are ordered by their scores, and questions of the qrels without
-a ranking count 0.")]
+As trec_eval does, passages are ordered by their scores whatever their ranks, and questions of
+the qrels without a ranking count 0.")]
 pub(super) struct Args {
     /// TREC run, also .gz
     #[arg(long, value_name = "FILE")]
@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// Judged passages, BEIR or TREC, also .gz
     #[arg(long, value_name = "FILE")]
     qrels: PathBuf,
-    /// Ranks to report recall at [default: 1,5,20,100]
+    /// Ranks to report recall, precision, nDCG and MRR at [default: 1,5,20,100]
     #[arg(long, value_name = "K,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     k: Vec<u32>,
     /// Print JSON
@@ -35,7 +35,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let qrels = read_qrels(&args.qrels)?;
     check_relevant(&qrels).map_err(|error| format!("{}: {error}", args.qrels.display()))?;
     let mut rankings = HashMap::new();
-    for query in read_run(&args.run)? {
+    for query in read_scored_run(&args.run)? {
         let scored: Vec<_> = query.hits.into_iter().map(|hit| (hit.passage, hit.score)).collect();
         let order = trec_order(&query.id, &scored)?;
         rankings.insert(query.id, order);
@@ -49,7 +49,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 }
 
 fn table(report: &QrelsReport) -> String {
-    let QrelsReport { questions, without_ranking, without_qrels, mrr_at_10, ndcg_at_10, recall } = report;
+    let QrelsReport { questions, without_ranking, without_qrels, mrr_at_10, ndcg_at_10, map, recall, cut } =
+        report;
     let mut lines = vec![counted(*questions, "judged question", "judged questions")];
     if *without_ranking > 0 {
         lines.push(counted(
@@ -65,9 +66,17 @@ fn table(report: &QrelsReport) -> String {
             "rankings are of questions that are not judged; they do not count",
         ));
     }
-    let figures = [("MRR@10".to_owned(), *mrr_at_10), ("nDCG@10".to_owned(), *ndcg_at_10)];
-    let recall = recall.iter().map(|recall| (format!("recall@{}", recall.k), recall.recall));
-    let figures: Vec<_> = figures.into_iter().chain(recall).collect();
+    let mut figures = vec![
+        ("MRR@10".to_owned(), *mrr_at_10),
+        ("nDCG@10".to_owned(), *ndcg_at_10),
+        ("MAP".to_owned(), *map),
+    ];
+    figures.extend(recall.iter().map(|recall| (format!("recall@{}", recall.k), recall.recall)));
+    figures.extend(cut.iter().map(|cut| (format!("P@{}", cut.k), cut.precision)));
+    // Those at 10 are always there.
+    let others = || cut.iter().filter(|cut| cut.k != 10);
+    figures.extend(others().map(|cut| (format!("nDCG@{}", cut.k), cut.ndcg)));
+    figures.extend(others().map(|cut| (format!("MRR@{}", cut.k), cut.mrr)));
     let width = figures.iter().map(|(name, _)| name.len()).fold(11, usize::max);
     lines.extend(figures.iter().map(|(name, figure)| format!("{name:<width$} {figure:.4}")));
     lines.join("\n") + "\n"

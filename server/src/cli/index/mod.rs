@@ -184,7 +184,8 @@ struct BuildArgs {
     /// Milvus, PostgreSQL: batches of up to 4 MiB on their way at once
     #[arg(long, default_value_t = IN_FLIGHT, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     in_flight: u16,
-    /// Milvus, PostgreSQL: seconds that a server may be away, or ask to wait, before the load is given up
+    /// Milvus, PostgreSQL: seconds that a server may be away, or ask to wait, before the load is given up; it must be
+    /// there when the load begins
     #[arg(long, default_value_t = PATIENCE, value_name = "SECONDS")]
     patience: u32,
     /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on [default: exact;
@@ -246,7 +247,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
         (Some(Task::Verify { index, json }), _) => check(index.dir("`dpr index verify`")?, json),
         (Some(Task::Tune { index, recall, at, questions, json }), _) => {
             let index = index.dir("`dpr index tune`")?;
+            let had_private_tables = has_private_tables(index);
             let tuned = tune(index, recall, at as usize, questions as usize)?;
+            warn_without_tables(index, had_private_tables);
             if json {
                 return output::json(&tuned);
             }
@@ -257,8 +260,10 @@ pub fn run(args: Args) -> Result<(), CliError> {
             output::line(format_args!("{index}: ef_search is {ef} now, recall@{at} {:.4}", tuned.recall))
         }
         (Some(Task::Upgrade { index }), _) => {
-            let index = index.dir("`dpr index upgrade`")?;
-            let (Upgraded { before, now, got_blocks, got_signs }, index) = (upgrade(index)?, index.display());
+            let path = index.dir("`dpr index upgrade`")?;
+            let had_private_tables = has_private_tables(path);
+            let (Upgraded { before, now, got_blocks, got_signs }, index) = (upgrade(path)?, path.display());
+            warn_without_tables(path, had_private_tables);
             let got =
                 [(got_blocks, "checksums of its vectors' blocks"), (got_signs, "the signs of its vectors")];
             let got: Vec<_> = got.into_iter().filter(|(is_new, _)| *is_new).map(|(_, name)| name).collect();
@@ -348,7 +353,11 @@ fn faults(unread: usize, damaged: usize, files: usize) -> String {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
+    let had_private_tables = has_private_tables(to);
     let manifest = copy_index(from, to)?;
+    if manifest.dim > 0 {
+        warn_without_tables(to, had_private_tables);
+    }
     let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
     // The number of living passages: those built in and the updates in the copied write-ahead log.
     let count = match manifest.kind {
@@ -363,6 +372,17 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 fn has_private_tables(dir: &Path) -> bool {
     let dir = IndexDir::new(dir);
     dir.current_version().is_ok_and(|version| dir.private_path(version).is_dir())
+}
+
+/// Warns where the version in use has no private tables and the one before `had` some.
+fn warn_without_tables(index: &Path, had: bool) {
+    if had && !has_private_tables(index) {
+        let index = index.display();
+        tracing::warn!(
+            "the new version has no private tables, without which encrypted searches fail: `dpr index private --index \
+             {index}` makes them"
+        );
+    }
 }
 
 /// Builds the index and says what it is.
@@ -402,12 +422,8 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
              of very different lengths make a poor graph, so see whether the model's should be normalised"
         );
     }
-    if had_private_tables && manifest.dim > 0 && !has_private_tables(out) {
-        let index = out.display();
-        tracing::warn!(
-            "the new version has no private tables, without which encrypted searches fail: `dpr index private --index \
-             {index}` makes them"
-        );
+    if manifest.dim > 0 {
+        warn_without_tables(out, had_private_tables);
     }
     let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
     if args.json {

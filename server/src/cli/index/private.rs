@@ -1,9 +1,11 @@
 //! `dpr index private`: builds private tables of an index.
 
+use std::path::Path;
 use std::time::Instant;
 
 use dpr_core::model::hex;
-use dpr_private::{BuildOptions, Built, build};
+use dpr_index::IndexReader;
+use dpr_private::{BuildOptions, MOST_CHANGED, Tables, build};
 use serde::Serialize;
 
 use crate::cli::{CliError, output, progress, stop_on_interrupt};
@@ -55,9 +57,14 @@ struct Report<'a> {
 /// Runs `dpr index private`.
 pub(super) fn run(args: &PrivateArgs) -> Result<(), CliError> {
     let index = args.index.dir("`dpr index private`")?;
+    check_changes(index)?;
     let options = BuildOptions { dims: args.dims, rank_set: args.set, stop: stop_on_interrupt() };
     let started = Instant::now();
-    let Built { path, tables } = build(index, &options, progress::on_stderr().as_ref())?;
+    let built = build(index, &options, progress::on_stderr().as_ref())?;
+    for warning in built.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let (path, tables) = (&built.path, &built.tables);
     let manifest = &tables.manifest;
     let version = hex(&tables.version);
     let report = Report {
@@ -86,4 +93,21 @@ pub(super) fn run(args: &PrivateArgs) -> Result<(), CliError> {
         "{path}: {passages} passages, {dims} dims, version {version}\n  once {once_bytes} bytes; a search of 5 passages \
          sends {up} and gets {down}"
     ))
+}
+
+/// Refuses an index of which more has changed since its version in use was built than a delta tells: encrypted questions
+/// to the tables would all be refused.
+fn check_changes(index: &Path) -> Result<(), CliError> {
+    let snapshot = IndexReader::open_unchecked(index)?.live().snapshot();
+    let (added, removed) = (snapshot.added(), snapshot.removed());
+    if Tables::takes(added, removed) {
+        return Ok(());
+    }
+    let path = index.display();
+    Err(format!(
+        "{} passages were added or removed since the version in use of {path} was built, and encrypted search takes \
+         {MOST_CHANGED}: run `dpr index compact --index {path}` first, then `dpr index private --index {path}`",
+        added.saturating_add(removed)
+    )
+    .into())
 }

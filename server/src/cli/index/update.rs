@@ -17,7 +17,7 @@ use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_passages};
 use dpr_index::search::Description;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{ChangeError, CompactionPolicy, IndexWriter, NewPassage, Put};
+use dpr_index::{ChangeError, CompactionPolicy, IndexWriter, NewPassage, Put, limits};
 
 /// Passages that are encoded and written together.
 const BATCH: usize = 1000;
@@ -97,6 +97,8 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
     if let (Some(file), Some(path)) = (&args.passages, &args.model) {
         let passages = read_passages(file)?;
         check_texts(file, &passages)?;
+        check_limits(&passages)?;
+        check_private(&args.at.index, &passages)?;
         let model = ModelDir::open(path)?;
         opened = args.at.index.open_to_write("`dpr index add`")?;
         let Description { model: built_by, dim, .. } = opened.backend.describe();
@@ -114,6 +116,8 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         progress.finish();
     } else {
         let set = VectorSet::read(&args.vectors)?;
+        check_limits(&set.passages)?;
+        check_private(&args.at.index, &set.passages)?;
         opened = args.at.index.open_to_write("`dpr index add`")?;
         check_vectors(&opened, &set)?;
         let rows: Vec<&[f32]> = set.rows.chunks(set.dim.max(1)).collect();
@@ -145,6 +149,22 @@ fn check_texts(file: &Path, passages: &[Passage]) -> Result<(), CliError> {
         )
         .into()),
     }
+}
+
+/// Refuses a passage that is longer than an index takes, before any is encoded and added.
+fn check_limits(passages: &[Passage]) -> Result<(), CliError> {
+    let checked = passages.iter().try_for_each(limits::check);
+    checked.map_err(|too_long| format!("{too_long}; nothing was added").into())
+}
+
+/// Refuses a passage that the private tables of the index cannot hold, before any is encoded and added.
+fn check_private(index: &Location, passages: &[Passage]) -> Result<(), CliError> {
+    let Location::Dir(dir) = index else { return Ok(()) };
+    if !dpr_private::has_tables(dir) {
+        return Ok(());
+    }
+    let checked = passages.iter().try_for_each(dpr_private::check_passage);
+    checked.map_err(|too_long| format!("{too_long}; nothing was added").into())
 }
 
 /// Warns how many passages the batches before one that failed have added or replaced.

@@ -202,7 +202,7 @@ pub(super) struct LimitArgs {
     /// Most bytes in a request body
     #[arg(long, env = "DPR_MAX_BODY", value_name = "BYTES", default_value = "2097152", value_parser = at_least_one)]
     pub(super) max_body: usize,
-    /// Most bytes of all request bodies together, read or waiting. Default: 64 times --max-body
+    /// Most bytes of all request bodies together, read or waiting; at least --max-body. Default: 64 times --max-body
     #[arg(long, env = "DPR_MAX_BODIES", value_name = "BYTES", value_parser = at_least_one)]
     pub(super) max_bodies: Option<usize>,
     /// Most bytes of a search's answer
@@ -230,8 +230,9 @@ pub(super) struct LimitArgs {
     /// are answered health checks alone, the next ones wait
     #[arg(long, env = "DPR_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = at_least_one)]
     pub(super) max_connections: usize,
-    /// Connections that one address (IPv6: network of 64 bits) may have open; more are closed at once. This machine may
-    /// have any number, and so may all with --trust-forwarded. Default: a quarter of --max-connections
+    /// Connections that one address (IPv6: network of 64 bits) may have open; more are closed at once. HTTP/2
+    /// requests beside each other have as many places of their own. This machine may have any number, and so may all
+    /// with --trust-forwarded. Default: a quarter of --max-connections
     #[arg(long, env = "DPR_MAX_CLIENT_CONNECTIONS", value_name = "N", value_parser = at_least_one)]
     pub(super) max_client_connections: Option<usize>,
     /// Requests a second that each key may send, and each address (IPv6: network of 64 bits) without one; more are

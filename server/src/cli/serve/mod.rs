@@ -76,6 +76,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     if args.allow_text && args.model.is_none() {
         return Err("--allow-text needs --model, to encode the questions".into());
     }
+    protection::check_proxies(&args, &access)?;
     protection::check_reach(&args.listen, &access, args.access.public, args.allow_updates).await?;
     let tls = protection::tls(&args.access)?;
     // Bound first: a taken port shows before the index is read, and health checks are answered meanwhile.
@@ -94,7 +95,8 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         }
         None => None,
     };
-    let state = AppState::new(options(&args, access, address)?);
+    let metrics_address = metrics.as_ref().map(TcpListener::local_addr).transpose()?;
+    let state = AppState::new(options(&args, access, (address, metrics_address))?);
     protection::warn_of_what_is_open(&args.access, state.access());
     let reloading = state.reload_files(tls.clone(), RELOAD_EVERY)?;
     let grace = Duration::from_secs(args.grace.into());
@@ -104,7 +106,6 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         grace,
         ..Connections::default()
     };
-    let metrics_address = metrics.as_ref().map(TcpListener::local_addr).transpose()?;
     if let Some(listener) = metrics {
         let connections = Connections { max: METRICS_CONNECTIONS, ..connections.clone() };
         tokio::spawn(server::run(
@@ -217,7 +218,14 @@ const COMPACT_ENCRYPTED_TEXTS: u64 = MOST_DELTA as u64 / 2;
 /// Opens the private tables of the version of the index that was loaded.
 fn load_tables(index: &Location, loaded: &Loaded) -> Result<Tables, CliError> {
     let dir = index.dir("--encrypted")?;
-    let Description { number, version, .. } = loaded.index.backend.describe();
+    let Description { number, version, added, removed, .. } = loaded.index.backend.describe();
+    if !Tables::takes(added, removed) {
+        let changed = added.saturating_add(removed);
+        tracing::warn!(
+            "encrypted questions are refused: {changed} passages were added or removed since the version in use was \
+             built, more than {MOST_CHANGED}: run `dpr index compact --index {index}`, unless this server compacts"
+        );
+    }
     Ok(Tables::open(dir, number, &version)?)
 }
 
@@ -294,8 +302,8 @@ fn publish(
         let text = TextSearcher::new(Arc::clone(&index.backend), encoder);
         if !text.has_words() {
             tracing::warn!(
-                "--allow-text, but the index holds no words, so text is ranked by vectors alone: build the index \
-                 with `dpr index --sparse`"
+                "--allow-text, but there are no words to search by, so text is ranked by vectors alone: build the \
+                 index with `dpr index --sparse`, and serve it by a program with the feature `sparse`"
             );
         }
         tracing::warn!("questions sent as text to /v1/search/text are taken (--allow-text)");
@@ -319,7 +327,12 @@ fn publish(
     Ok(index)
 }
 
-fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, CliError> {
+/// Returns the options of a server that listens on `address`, and has its counters at `metrics` if that is another.
+fn options(
+    args: &Args,
+    access: Access,
+    (address, metrics): (SocketAddr, Option<SocketAddr>),
+) -> Result<Options, CliError> {
     let (limits, defaults) = (&args.limits, Limits::default());
     let concurrency = limits.concurrency.unwrap_or(defaults.concurrency);
     if let Some(web) = &args.web
@@ -335,7 +348,7 @@ fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, 
             max_k: limits.max_k,
             max_batch: limits.max_batch,
             max_body: limits.max_body,
-            max_bodies: limits.max_bodies.unwrap_or(Limits::bodies(limits.max_body)),
+            max_bodies: limits.max_bodies.unwrap_or(Limits::bodies(limits.max_body)).max(limits.max_body),
             max_answer: limits.max_answer,
             max_answers: limits
                 .max_answers
@@ -351,6 +364,7 @@ fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, 
         web: args.web.clone(),
         origins: Origins::parse(&args.allow_origin)?,
         hosts: protection::hosts(&args.access, address)?,
+        metrics_hosts: metrics.map(|metrics| protection::hosts_of(&args.access, metrics)).transpose()?,
         access,
         rate: protection::rate(limits)?,
         trusted_proxies: args.access.trust_forwarded,
@@ -363,21 +377,44 @@ fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, 
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use dpr_serve::Hosts;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
 
     #[test]
     fn a_web_directory_without_a_page_is_refused() {
-        use clap::Parser;
-        #[derive(Parser)]
-        struct Line {
-            #[command(flatten)]
-            args: Args,
-        }
         let dir = tempfile::tempdir().unwrap();
         let web = dir.path().to_str().unwrap();
         let line = Line::parse_from(["serve", "--model", "m", "--index", "i", "--web", web]);
         let address = ([127, 0, 0, 1], 7878).into();
-        let error = options(&line.args, Access::default(), address).map(drop).unwrap_err().to_string();
+        let error =
+            options(&line.args, Access::default(), (address, None)).map(drop).unwrap_err().to_string();
         assert!(error.contains("index.html"), "{error}");
+    }
+
+    #[test]
+    fn there_is_room_for_one_body_and_one_answer_of_the_largest_size() {
+        let limits =
+            ["--max-body", "5000", "--max-bodies", "1000", "--max-answer", "700", "--max-answers", "7"];
+        let line = Line::parse_from(["serve", "--index", "i"].into_iter().chain(limits));
+        let address = ([127, 0, 0, 1], 7878).into();
+        let limits = options(&line.args, Access::default(), (address, None)).unwrap().limits;
+        assert_eq!((limits.max_bodies, limits.max_answers), (5000, 700));
+    }
+
+    #[test]
+    fn counters_may_be_asked_for_at_the_address_of_metrics_listen() {
+        let line = Line::parse_from(["serve", "--index", "i"]);
+        let addresses = (([127, 0, 0, 1], 7878).into(), Some(([10, 0, 0, 5], 9090).into()));
+        let options = options(&line.args, Access::default(), addresses).unwrap();
+        let own = Hosts::new(([10, 0, 0, 5], 9090).into(), &[]).unwrap();
+        assert_eq!(options.metrics_hosts, Some(own));
     }
 }

@@ -85,15 +85,33 @@ pub(super) async fn check_reach(
     Ok(())
 }
 
+/// Refuses to take updates without a key from proxies, which pass on what other machines send.
+pub(super) fn check_proxies(args: &Args, access: &Access) -> Result<(), CliError> {
+    let proxies = args.access.trust_forwarded;
+    if proxies == 0 || !args.allow_updates || access.needs_key(Scope::Write) {
+        return Ok(());
+    }
+    Err(format!(
+        "--trust-forwarded {proxies} is for requests of other machines, and --allow-updates without a key for programs \
+         of this one: give --keys (see `dpr keys new --help`), set DPR_UPDATE_TOKEN, or leave out one of the two"
+    )
+    .into())
+}
+
 /// Returns the names under which a server may be called that listens on `address`.
 pub(super) fn hosts(args: &AccessArgs, address: SocketAddr) -> Result<Hosts, CliError> {
-    if args.public && args.allow_host.is_empty() {
-        return Ok(Hosts::Any);
-    }
-    if args.allow_host.is_empty() && !address.ip().to_canonical().is_loopback() {
+    if !args.public && args.allow_host.is_empty() && !address.ip().to_canonical().is_loopback() {
         tracing::warn!(
             "requests that name this server are refused, those that call its address are not: give --allow-host"
         );
+    }
+    hosts_of(args, address)
+}
+
+/// Returns the same without a warning: the names of a second socket, which listens on `address`.
+pub(super) fn hosts_of(args: &AccessArgs, address: SocketAddr) -> Result<Hosts, CliError> {
+    if args.public && args.allow_host.is_empty() {
+        return Ok(Hosts::Any);
     }
     Ok(Hosts::new(address, &args.allow_host)?)
 }

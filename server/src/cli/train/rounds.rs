@@ -25,6 +25,9 @@ use crate::cli::data::{PositivesFrom, margin};
 /// The file of the settings and of what is done.
 const STATE: &str = "rounds.json";
 
+/// The format of that file.
+const FORMAT: u32 = 1;
+
 /// Flags of rounds.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Rounds")]
@@ -66,6 +69,8 @@ impl RoundsArgs {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
+    #[serde(default = "first_format")]
+    format_version: u32,
     rounds: usize,
     passages: PathBuf,
     questions: PathBuf,
@@ -77,6 +82,36 @@ struct State {
     training: TrainConfig,
     /// Steps that are done, of all rounds.
     done: usize,
+}
+
+/// The format of a file that does not say it.
+fn first_format() -> u32 {
+    1
+}
+
+impl State {
+    /// Reads the file at `path`.
+    fn read(path: &Path) -> Result<Self, CliError> {
+        /// What a file of any format says.
+        #[derive(Deserialize)]
+        struct Format {
+            #[serde(default = "first_format")]
+            format_version: u32,
+        }
+
+        let text = fs_err::read(path)?;
+        let bad = |error: serde_json::Error| format!("{}: {error}", path.display());
+        let Format { format_version } = serde_json::from_slice(&text).map_err(bad)?;
+        if format_version != FORMAT {
+            return Err(format!(
+                "{}: it has format {format_version}, this version reads {FORMAT}: go on with the version of dpr that \
+                 began these rounds",
+                path.display()
+            )
+            .into());
+        }
+        Ok(serde_json::from_slice(&text).map_err(bad)?)
+    }
 }
 
 /// A step of a round, in their order.
@@ -126,6 +161,7 @@ fn begin_with(args: &super::Args, rounds: usize, passages: &Path, questions: &Pa
     }
     let out = args.run.out(&training)?;
     let state = State {
+        format_version: FORMAT,
         rounds,
         passages: passages.into(),
         questions: questions.into(),
@@ -148,10 +184,7 @@ fn begin_with(args: &super::Args, rounds: usize, passages: &Path, questions: &Pa
 /// [`TrainError::OtherConfig`] with flags that say something else than the rounds began with, and what a step fails
 /// with.
 pub(super) fn resume(args: &super::Args, out: &Path) -> Result<(), CliError> {
-    let path = out.join(STATE);
-    let text = fs_err::read(&path)?;
-    let state: State =
-        serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    let state = State::read(&out.join(STATE))?;
     let mut given = state.training.clone();
     args.apply_to_retrieval(&mut given)?;
     if given != state.training {

@@ -205,6 +205,20 @@ fn nothing_is_lost_in_a_conversion_without_permission() {
 }
 
 #[test]
+fn what_is_written_at_a_loss_can_be_read() {
+    let files = Files::new();
+    let spaced = files.write("a.jsonl", "{\"_id\":\" 1\",\"text\":\"a\"}\n{\"_id\":\"2 \",\"text\":\"b\"}\n");
+    let path = files.path("p.tsv");
+    convert(&spaced, FileFormat::BeirCorpus, &path, FileFormat::PsgsTsv, &lossy()).unwrap();
+    assert_eq!(read_passages(&path).unwrap(), [passage("1", "", "a"), passage("2", "", "b")]);
+    let same = files.write("b.jsonl", "{\"_id\":\" 1\",\"text\":\"a\"}\n{\"_id\":\"1\",\"text\":\"b\"}\n");
+    let error = convert(&same, FileFormat::BeirCorpus, &path, FileFormat::PsgsTsv, &lossy()).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("the id `1` is at passage 1 and again at passage 2"), "{error}");
+    assert_eq!(read_passages(&path).unwrap().len(), 2, "as it was");
+}
+
+#[test]
 fn conversions_that_mean_nothing_are_refused() {
     let files = Files::new();
     let tsv = files.write("p.tsv", "id\ttext\ttitle\n1\ta\tT\n");
@@ -252,6 +266,13 @@ fn formats_are_told_by_their_beginning() {
         ("a", "id\ttitle\ttext\n1\ta\tb\n", FileFormat::PsgsTsv),
         ("b", "{\"_id\": \"1\", \"title\": \"\", \"text\": \"a\"}\n", FileFormat::BeirCorpus),
         ("c", "{\"_id\": \"1\", \"text\": \"a\"}\n", FileFormat::BeirQueries),
+        ("k", "{\"query_id\": \"1\", \"query\": \"who\"}\n", FileFormat::BeirQueries),
+        ("l", "{\"query_id\": \"1\", \"query_text\": \"who\"}\n", FileFormat::BeirQueries),
+        (
+            "m",
+            "{\"query_id\": \"1\", \"query\": \"who\", \"positive_passages\": []}\n",
+            FileFormat::TevatronV1,
+        ),
         ("d", "{\"docid\": \"1\", \"document_text\": \"a\"}\n", FileFormat::TevatronCorpus),
         ("e", "{\"docid\": \"1\", \"title\": \"T\", \"text\": \"a\"}\n", FileFormat::TevatronCorpusV1),
         ("f", "{\n \"version\": \"1.1\",\n \"data\": []}", FileFormat::Squad),

@@ -2,7 +2,7 @@
 
 use dpr_data::{
     ConvertOptions, FileFormat, Qrels, QrelsLayout, RankedQuery, RetrievedContext, RetrieverResult, RunHit,
-    convert, read_qrels, read_results, read_run, write_qrels, write_results, write_run,
+    convert, read_qrels, read_results, read_run, read_scored_run, write_qrels, write_results, write_run,
 };
 
 use crate::support::files::{Files, gunzip, gzip};
@@ -30,6 +30,20 @@ fn a_run_is_read_by_rank_and_written_back() {
     assert!(message.contains("passage \"a b\"") && message.contains("white space"), "{message}");
     assert!(write_run(&files.path("bad.run"), "my run", []).is_err());
     assert!(!files.path("bad.run").exists());
+}
+
+#[test]
+fn a_run_that_is_read_by_scores_may_have_one_rank_for_all() {
+    let files = Files::new();
+    let run = files.write("run", "q Q0 b 0 1.5 t\np Q0 b 0 1 t\nq Q0 a 0 3 t\n");
+    let queries = read_scored_run(&run).unwrap();
+    let hits = |at: usize| queries[at].hits.iter().map(|hit| (hit.passage.as_str(), hit.rank, hit.score));
+    assert_eq!(hits(0).collect::<Vec<_>>(), [("b", 0, 1.5), ("a", 0, 3.0)]);
+    assert_eq!(hits(1).collect::<Vec<_>>(), [("b", 0, 1.0)]);
+    assert!(read_run(&run).unwrap_err().to_string().contains("query `q` has rank 0 at line 1"));
+    let twice = files.write("twice", "q Q0 a 0 3 t\nq Q0 b 0 2 t\nq Q0 a 1 1 t\n");
+    let error = read_scored_run(&twice).unwrap_err().to_string();
+    assert!(error.contains("query `q` has passage `a` at line 1 and again at line 3"), "{error}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::server::Server;
 use super::service::Service;
-use crate::support::common::Bench;
+use crate::support::common::{Bench, fail};
 
 fn service(server: &Server, collection: &str) -> Service {
     let address = server.address(collection).to_string();
@@ -17,6 +17,16 @@ fn a_corpus_goes_into_a_cluster_shard_by_shard_and_is_searched_measured_and_chan
     let refused = bench.dpr(&["index", "verify", "--index", "milvus://nowhere"]).output().unwrap();
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(refused.status.code() == Some(2) && error.contains("it names no collection"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_token_that_is_not_utf_8_is_refused_and_not_shown() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let token = std::ffi::OsStr::from_bytes(b"root:secret\xff");
+    let delete = ["index", "delete", "--index", "milvus://127.0.0.1:1/wiki", "p1"];
+    let error = fail(Bench::new().dpr(&delete).env("DPR_MILVUS_TOKEN", token));
+    assert!(error.contains("DPR_MILVUS_TOKEN is not UTF-8") && !error.contains("secret"), "{error}");
 }
 
 #[test]

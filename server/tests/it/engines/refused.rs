@@ -82,6 +82,36 @@ fn vectors_of_another_model_or_length_are_refused() {
 }
 
 #[test]
+fn a_collection_made_anew_with_another_model_is_not_searched_or_changed() {
+    use milvus::v2::prelude::{ClientV2, ConnectConfig};
+    use milvus::v2::request::collection::DropCollectionRequest;
+    let Some(server) = Server::get() else { return };
+    let address = server.address("made_anew");
+    let mut vectors = set(crate::support::corpus::random_rows(20, 8), 8);
+    load(&address, &vectors, &LoadOptions::default(), &Silent).unwrap();
+    let index = MilvusIndex::open(&address, None).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let uri = address.to_string().replace("milvus://", "http://").replace("/made_anew", "");
+        let client = ClientV2::new(&ConnectConfig::new().uri(uri)).await.unwrap();
+        let request = DropCollectionRequest::builder().collection_name("made_anew");
+        client.drop_collection(request.build().unwrap()).await.unwrap();
+    });
+    vectors.model_fingerprint = "cd".repeat(32);
+    load(&address, &vectors, &LoadOptions::default(), &Silent).unwrap();
+    let error = index.refresh().unwrap_err();
+    assert!(matches!(error, MilvusError::Changed { .. }), "{error}");
+    assert!(error.to_string().contains("open it again"), "{error}");
+    let (question, none) = (super::embedding(&vectors.rows[..8]), dpr_index::search::Filter::default());
+    let error = index.search(std::slice::from_ref(&question), 3, &none).unwrap_err();
+    assert!(matches!(error, MilvusError::Changed { .. }), "{error}");
+    let error = index.put(&[super::new("new", "", "Text.", question.as_slice())]).unwrap_err();
+    assert!(matches!(error, MilvusError::Changed { .. }), "{error}");
+    let again = MilvusIndex::open(&address, None).unwrap();
+    assert_eq!(again.search(&[question], 3, &none).unwrap()[0].len(), 3);
+}
+
+#[test]
 fn a_collection_that_is_not_there_is_named() {
     let Some(server) = Server::get() else { return };
     let error = MilvusIndex::open(&server.address("nobody_made_it"), None).unwrap_err();

@@ -69,6 +69,12 @@ impl Service {
         let (here, there) = (eval("index"), eval(address));
         assert_eq!(here["methods"][0]["top_k"], there["methods"][0]["top_k"]);
         assert_eq!((&there["passages"], &there["index_kind"]), (&60.into(), &self.kind.into()));
+        for (flag, reason) in [("--answerable", "every passage"), ("--against-exact", "exact search")] {
+            let flags = ["eval", "retrieval", "--model", "model", "--device", "cpu", flag];
+            let questions = ["--questions", "questions.tsv", "--index", address];
+            let error = fail(self.dpr(bench, &flags).args(questions));
+            assert!(error.contains(flag) && error.contains(reason), "{error}");
+        }
         let error = fail(&mut self.dpr(bench, &["search", "--index", address, "--method", "bm25", "w31"]));
         assert!(error.contains("no words"), "{error}");
 

@@ -125,7 +125,16 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
     let options = SparseOptions { analyzer: Analyzer::English, threads: 1 };
     let (words, passages) = (root.path().join("words"), set(random_rows(5, DIM), DIM).passages);
     build_sparse_index(&passages, &words, options, &Arc::default(), &Silent).unwrap();
-    let cases: [(&[&str], i32, &str); 11] = [
+    // The last passage is in the second batch.
+    let passage =
+        |id: usize, text: &str| format!("{{\"_id\": \"{id}\", \"title\": \"T\", \"text\": \"{text}\"}}\n");
+    let mut lines: String = (0..1100).map(|id| passage(id, "A text.")).collect();
+    lines.push_str(&passage(1100, &"words".repeat(220_000)));
+    fs_err::write(root.path().join("long.jsonl"), lines).unwrap();
+    let mut long = set(random_rows(1101, DIM), DIM);
+    long.passages[1100].text = "words".repeat(220_000);
+    write_vectors(&root.path().join("long-text"), &long);
+    let cases: [(&[&str], i32, &str); 13] = [
         (
             &["add", "--index", "words", "--vectors", "good"],
             1,
@@ -149,6 +158,16 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
             &["add", "--index", "index", "--passages", "blank.jsonl", "--model", "none"],
             1,
             "blank.jsonl: passage `b`, number 2 of the file, has a blank text",
+        ),
+        (
+            &["add", "--index", "index", "--passages", "long.jsonl", "--model", "none"],
+            1,
+            "the passage `1100` has a text of 1100000 bytes, an index takes 1048576 at most",
+        ),
+        (
+            &["add", "--index", "index", "--vectors", "long-text"],
+            1,
+            "split it into passages; nothing was added",
         ),
         (
             &["delete", "--index", "index", "p1", "nobody"],

@@ -26,11 +26,6 @@ const DEFAULT_K = 10;
 /** Milliseconds; a server gives a search up earlier. */
 const DEFAULT_TIMEOUT = 30_000;
 
-/** An answer and the request that it answers. */
-interface Sent extends Answer {
-  request: SentRequest;
-}
-
 /**
  * Searches a `dpr serve`: the question is encoded here, its vector is sent. With `privacy: 'local'` it searches a
  * static index in the page, and sends nothing; with `privacy: 'bucket'` it fetches some buckets of one.
@@ -321,19 +316,20 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
     if (this.#isLocal || modeOf(options.privacy ?? this.#options.privacy) !== 'plain') {
       return (await privacy()).search(this.#parts, texts, options);
     }
+    const requests: SentRequest[] = [];
     return this.#within(options, async (encoder, signal, start) => {
       const vectors = await encoder.encodeMany(texts, { signal });
       const encoded = performance.now();
       const url = new URL('search', this.#source).href;
       const { k = DEFAULT_K, filter, timeout = this.#options.timeout ?? DEFAULT_TIMEOUT } = options;
       const built = buildSearchRequest(url, isBatch ? vectors : vectors[0]!, k, encoder.model.fingerprint, filter);
-      const { lists, tookMs, request } = await this.#send(built, isBatch ? texts.length : undefined, timeout, signal);
+      const { lists, tookMs } = await this.#send(built, isBatch ? texts.length : undefined, timeout, signal, requests);
       const timings = { encodeMs: encoded - start, searchMs: performance.now() - encoded, tookMs };
       return lists.map((hits) => ({
         hits,
         timings,
-        request,
-        requests: [request],
+        request: requests.at(-1),
+        requests,
         privacy: { mode: 'plain', sees: 'the vector' },
         ...(part && { reranked: false, rerankError: part }),
       }));
@@ -363,8 +359,14 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
     });
   }
 
-  #send(built: SentRequest, vectors: number | undefined, milliseconds: number, signal: AbortSignal): Promise<Sent> {
-    const limit = { milliseconds, error: () => silent(milliseconds) };
+  /** Sends a search, and adds each try to `requests`. */
+  #send(
+    built: SentRequest,
+    vectors: number | undefined,
+    milliseconds: number,
+    signal: AbortSignal,
+    requests: SentRequest[],
+  ): Promise<Answer> {
     return within(
       [signal],
       (stop) =>
@@ -375,9 +377,10 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
           const hidden = Object.fromEntries(Object.keys(own).map((name) => [name, '(hidden)']));
           const request = { ...built, headers: { ...hidden, ...built.headers } };
           const sent = postSearch(this.#transport, built, own, vectors, stop.signal);
-          return { ...(await this.#announced(request, signal, sent)), request };
+          requests.push(request);
+          return this.#announced(request, signal, sent);
         }),
-      limit,
+      { milliseconds, error: () => silent(milliseconds) },
     );
   }
 

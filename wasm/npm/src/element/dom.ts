@@ -2,7 +2,7 @@ import type { Hit } from '../types/search-result.js';
 
 /** Sets attributes. The properties that reflect ARIA are younger than the browsers that have modules in workers. */
 export function set(element: Element, attributes: Record<string, unknown>): void {
-  for (const name in attributes) element.setAttribute(name, String(attributes[name]));
+  for (const name in attributes) element.setAttribute(name, attributes[name] as string);
 }
 
 /** Adds an element with these attributes, and with a text as text: a passage is not the page's own. */

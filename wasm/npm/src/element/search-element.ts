@@ -20,8 +20,8 @@ const Base = (globalThis.HTMLElement ?? class {}) as typeof HTMLElement;
 /**
  * `<dpr-search>`: a field with a list of the passages that are nearest to what is typed, after the combobox pattern of
  * ARIA 1.2. Keys: down and up go through the list, Enter takes a passage or searches at once, Escape closes the list
- * and then empties the field. The question stays in the field; the element's value in a form is the id of the passage
- * that was chosen.
+ * and then empties the field, and is the page's own in an empty one. The question stays in the field; the element's
+ * value in a form is the id of the passage that was chosen.
  *
  * Attributes: `src` (the server's address, `/` if it is not given), `k`, `debounce` (milliseconds), `minlength`,
  * `label`, `placeholder`, `disabled`, `name`. Parts: `input`, `list`, `option`, `title`, `text`, `status`. Custom
@@ -59,7 +59,9 @@ export class DprSearchElement extends Base {
   #own: SearchClientLike | undefined;
   #live: Typeahead | undefined;
   #hits: readonly Hit[] = [];
-  #active = -1;
+  #active!: number;
+  /** The question for which Escape has closed the list: its answer may still be under way. */
+  #closed: string | false | undefined;
   #value = '';
   #filter: PassageFilter | undefined;
   /** As it was when it was set: a page may change the object itself, and set it again. */
@@ -122,8 +124,8 @@ export class DprSearchElement extends Base {
 
   connectedCallback(): void {
     const label = this.getAttribute('label') ?? this.#internals.labels[0]?.textContent ?? 'Search';
-    set(this.#input, { 'aria-label': label, placeholder: this.getAttribute('placeholder') ?? '' });
     set(this.#list, { 'aria-label': label });
+    set(this.#input, { 'aria-label': label, placeholder: this.getAttribute('placeholder') ?? '' });
   }
 
   disconnectedCallback(): void {
@@ -131,9 +133,10 @@ export class DprSearchElement extends Base {
     setTimeout(() => this.isConnected || this.#end());
   }
 
-  attributeChangedCallback(name: string): void {
+  attributeChangedCallback(name: string, old: string | null, value: string | null): void {
     this.connectedCallback();
-    this.#end(name === 'src');
+    // `label` and `placeholder`, and what is set to what it was, change no search.
+    if (old !== value && !/a/.test(name)) this.#end(name === 'src');
   }
 
   formDisabledCallback(isDisabled: boolean): void {
@@ -146,19 +149,17 @@ export class DprSearchElement extends Base {
 
   /** Gives up what is under way, and the client if it is the element's own. */
   #end(withClient = true): void {
-    this.#live?.dispose();
-    this.#live = undefined;
+    this.#live = void this.#live?.dispose();
     if (withClient) this.#own = void this.#own?.dispose();
   }
 
   #typed(): void {
-    this.#take('');
+    this.#take((this.#closed = ''));
     if (!this.#live) {
-      const number = (name: string, otherwise: number) => +(this.getAttribute(name) ?? otherwise);
       this.#live = typeahead(this.client, {
-        k: number('k', 10),
-        debounce: number('debounce', 100),
-        minLength: number('minlength', 1),
+        k: +(this.getAttribute('k') ?? 10),
+        debounce: +(this.getAttribute('debounce') ?? 100),
+        minLength: +(this.getAttribute('minlength') ?? 1),
         filter: this.#filter,
       });
       this.#live.subscribe((state) => this.#show(state));
@@ -177,22 +178,24 @@ export class DprSearchElement extends Base {
       fill(this.#list, hits);
       this.#mark(-1);
     }
-    this.#open(!!(hits[0] && this.#root.activeElement));
+    this.#open(!!(hits[0] && this.#root.activeElement && !this.#closed));
     this.#tell('dpr-state', state);
   }
 
   #key(event: KeyboardEvent): void {
     const { key } = event;
     const count = this.#hits.length + 1;
-    const step = key === 'ArrowDown' ? 1 : key === 'ArrowUp' ? -1 : 0;
-    // An input method has keys of its own.
-    if (event.isComposing || !(step || key === 'Enter' || key === 'Escape')) return;
+    const step = ({ ArrowDown: 1, ArrowUp: -1 } as Record<string, number>)[key];
+    const closed = key === 'Escape' && this.question;
+    // An input method has keys of its own; Escape in an empty field may close a dialog around it.
+    if (event.isComposing || !(step || key === 'Enter' || closed)) return;
     event.preventDefault();
+    this.#closed = closed;
     if (step) {
       this.#open(count > 1);
       // Around the list, by way of the field.
       this.#mark(((this.#active + 1 + step + count) % count) - 1);
-    } else if (key === 'Enter') {
+    } else if (!closed) {
       this.#choose(this.#active);
     } else if (this.#list.hidden) {
       this.question = '';
@@ -219,16 +222,14 @@ export class DprSearchElement extends Base {
   /** Takes a passage; without one, searches at once. */
   #choose(position: number): void {
     const hit = this.#hits[position];
-    if (!hit) {
-      this.#live?.flush();
-      return;
+    if (!hit) this.#live?.flush();
+    else if (this.#tell('dpr-select', hit)) {
+      // Typing begins anew.
+      this.#end(false);
+      this.#input.value = hit.title || hit.text;
+      this.#open(false);
+      this.#take(hit.id);
     }
-    if (!this.#tell('dpr-select', hit)) return;
-    // Typing begins anew.
-    this.#end(false);
-    this.#input.value = hit.title || hit.text;
-    this.#open(false);
-    this.#take(hit.id);
   }
 
   #take(value: string): void {

@@ -8,15 +8,17 @@ export class DownloadError extends DprWebError {
   /** HTTP status, or 0 when no answer came. */
   readonly status: number;
 
-  constructor(url: string, status: number, reason: string, options?: DprErrorOptions, code = 'download_failed') {
-    super(
-      `${url} could not be downloaded: ${reason}`,
-      status === 404
-        ? 'Check the address. `dpr export-web` makes the files.'
-        : 'Check the connection and that the server is running, then search again.',
-      code,
-      options,
-    );
+  constructor(
+    url: string,
+    status: number,
+    reason: string,
+    options?: DprErrorOptions,
+    code = 'download_failed',
+    fix = status === 404
+      ? 'Check the address. `dpr export-web` makes the files.'
+      : 'Check the connection and that the server is running, then search again.',
+  ) {
+    super(`${url} could not be downloaded: ${reason}`, fix, code, options);
     this.url = url;
     this.status = status;
   }

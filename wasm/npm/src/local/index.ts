@@ -4,5 +4,6 @@
  *
  * @packageDocumentation
  */
-export type { ExpectedIndex, LocalOptions, LocalResult, LocalSearchOptions, LocalTimings } from './local-options.js';
+export type { ExpectedIndex } from '../types/expected-model.js';
+export type { LocalOptions, LocalResult, LocalSearchOptions, LocalTimings } from './local-options.js';
 export { LocalSearch } from './local-search.js';

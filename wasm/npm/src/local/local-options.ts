@@ -1,15 +1,6 @@
-import type { ExpectedModel } from '../types/expected-model.js';
+import type { ExpectedIndex } from '../types/expected-model.js';
 import type { EncodeOptions, LoadOptions } from '../types/options.js';
 import type { Hit, SentRequest } from '../types/search-result.js';
-
-/** What a page knows about an index beforehand. */
-export interface ExpectedIndex extends ExpectedModel {
-  /**
-   * SHA-256 of `dpr-static.json`, 64 hex digits. It names every other file by its own SHA-256, so that this one pins
-   * them all; a page with it has to be changed whenever the index is.
-   */
-  index?: string | undefined;
-}
 
 /** Options of {@link LocalSearch.open}. */
 export interface LocalOptions extends Omit<LoadOptions, 'baseUrl' | 'expect' | 'keepOldModels' | 'measure'> {

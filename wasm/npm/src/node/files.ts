@@ -1,9 +1,14 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /** Files of a `dpr serve`, of models and of private modes, have their SHA-256 in their address. */
 const NAMED_FILE = /\/v1\/(?:model|private|encrypted)\/files\/([0-9a-f]{64})\/[^/]+$/;
+
+/** A file that is being written: its SHA-256 and the id of who writes it. */
+const PART = /^[0-9a-f]{64}\.[0-9a-f-]{36}$/;
+/** Nobody writes a file for longer, in milliseconds: whoever began it has ended. */
+const LONGEST_WRITE = 24 * 60 * 60 * 1000;
 
 /** What {@link fileFetch} does besides `fetch`. */
 export interface FileFetchOptions {
@@ -69,8 +74,18 @@ async function keep(file: string, sha256: string, body: ReadableStream<Uint8Arra
     await mkdir(path.dirname(file), { recursive: true });
     await writeFile(part, bytes);
     await rename(part, file);
+    await removeOldParts(path.dirname(file));
   } catch {
     await rm(part, { force: true }).catch(() => undefined);
+  }
+}
+
+/** Removes what processes that ended in the middle of a file have left in the folder. */
+async function removeOldParts(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!PART.test(name)) continue;
+    const part = path.join(folder, name);
+    if (Date.now() - (await stat(part)).mtimeMs > LONGEST_WRITE) await rm(part, { force: true });
   }
 }
 

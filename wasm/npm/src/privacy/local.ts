@@ -1,5 +1,4 @@
 import type { QuestionEncoder } from '../encoder/question-encoder.js';
-import type { ExpectedIndex } from '../local/local-options.js';
 import type { LocalSearch } from '../local/local-search.js';
 import type { ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PrivacyMode, PrivacyOptions } from '../types/privacy.js';
@@ -21,7 +20,7 @@ const opened = new WeakMap<QuestionEncoder, LocalSearch>();
 export const LocalEncoder = {
   /** Downloads a static index and returns its question encoder; disposing that ends both. */
   async load(source: URL, options: ConnectOptions, _previous?: QuestionEncoder): Promise<QuestionEncoder> {
-    const expect: ExpectedIndex | undefined = options.expect;
+    const { expect } = options;
     const { expectIndex: index = expect?.index, texts } = Object(options.privacy) as LocalOptions;
     const pinned = { ...options, texts, expect: { ...expect, index } };
     if (modeOf(options.privacy) === 'bucket') return openBuckets(source, pinned);

@@ -19,7 +19,7 @@ const NONE: readonly Hit[] = [];
 /**
  * The passages nearest to the question, as it is now: waits for a pause of `debounce` milliseconds (100), gives up what
  * is stale, and shows no older answer after a newer one. Gone with the component. An error is in the state
- * (`status: 'failed'`), not thrown. Rendered on a server it is idle.
+ * (`status: 'failed'`), not thrown. Other options begin anew, without the last answer. Rendered on a server it is idle.
  *
  * @example
  * function Search() {

@@ -19,13 +19,22 @@ interface Entry {
   renderedAt: number;
 }
 
+/** What a question without a word is answered with. */
+const NOTHING: SearchResult = {
+  hits: [],
+  timings: { encodeMs: 0, searchMs: 0, tookMs: 0 },
+  request: undefined,
+  requests: [],
+  privacy: { mode: 'plain', sees: 'nothing: no request was made' },
+};
+
 /** React forgets what a suspended component had, so answers are kept beside it. */
 const answers = new WeakMap<SearchClientLike, Map<string, Entry>>();
 
 /**
  * The passages nearest to the question. Suspends until they are here; an error goes to the nearest error boundary, and
- * what is shown there again is searched again. On a server it throws, so that the boundary's fallback is rendered and
- * the browser searches.
+ * what is shown there again is searched again. A blank question finds nothing, and is not searched. On a server it
+ * throws, so that the boundary's fallback is rendered and the browser searches.
  *
  * Every new question is searched at once, without a debounce: give it what `useDeferredValue` returns, or what was
  * submitted.
@@ -40,6 +49,7 @@ const answers = new WeakMap<SearchClientLike, Map<string, Entry>>();
 export function useSuspenseSearch(question: string, options: Omit<SearchOptions, 'signal'> = {}): SearchResult {
   const client = useSearchClient();
   if (!globalThis.document) throw new Error('useSuspenseSearch searches in the browser only');
+  if (!question.trim()) return NOTHING;
   const key = JSON.stringify([question, options]);
   const known = answers.get(client) ?? new Map<string, Entry>();
   answers.set(client, known);

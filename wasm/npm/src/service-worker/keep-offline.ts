@@ -85,7 +85,11 @@ export function keepOffline(options: KeepOfflineOptions): OfflineFiles {
 
   const name = async () => PREFIX + (await sha256Hex(new TextEncoder().encode(JSON.stringify([assets, pages]))));
   const open = async () => caches.open(await name());
-  const recall = async (url: string) => (await open()).match(url);
+  /** What is kept of this address; nothing where the cache cannot be opened. */
+  const recall = async (url: string) => {
+    const match = async () => (await open()).match(url);
+    return match().catch(() => undefined);
+  };
 
   async function keepModel(): Promise<void> {
     const url = new URL(options.encoder ? 'v1/model/small' : 'v1/model', server).href;

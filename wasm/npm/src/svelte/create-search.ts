@@ -20,7 +20,7 @@ export interface SearchStore extends Readable<SearchState> {
 /**
  * A store of the passages nearest to what is typed: waits for a pause of `debounce` milliseconds (100), gives up what
  * is stale, and shows no older answer after a newer one. Nothing is searched while nobody is subscribed, and what is
- * under way when the last one leaves is given up.
+ * under way when the last one leaves is given up. Rendered on a server it is idle.
  *
  * @example
  * <script>
@@ -39,6 +39,8 @@ export function createSearch(
   let live: Typeahead | undefined;
   const listeners = new Set<(text: string) => void>();
   const { subscribe } = readable<SearchState>({ text, status: 'idle', hits: [] }, (set) => {
+    // A server that renders subscribes to stores too.
+    if (!globalThis.document) return undefined;
     live = typeahead(client, options);
     live.subscribe((state) => set({ ...state, hits: state.result?.hits ?? [] }));
     live.input(text);

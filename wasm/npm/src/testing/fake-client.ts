@@ -19,7 +19,15 @@ import { FAKE_MODEL, fakeTokens, fakeVector } from './fake-encoder.js';
 /** Nobody is there. */
 const ADDRESS = 'https://dpr.test/v1/search';
 
-const NO_TIME = { encodeMs: 0, searchMs: 0, tookMs: 0 };
+/** As long for each. */
+const times = (ms: number) => ({ encodeMs: ms, searchMs: ms, tookMs: ms });
+const hitOf = (hit: FakeHit, position: number): Hit => ({
+  id: `passage-${position + 1}`,
+  score: 1 / (position + 1),
+  title: '',
+  text: '',
+  ...(typeof hit === 'string' ? { text: hit } : hit),
+});
 
 /** A passage that a fake finds; a string is its text. Id, score and title are made where none are given. */
 export type FakeHit = string | Partial<Hit>;
@@ -103,65 +111,45 @@ export class FakeClient extends (EventTarget as new () => TypedEventTarget<Clien
     return this.#state === 'ready' ? FAKE_MODEL : undefined;
   }
 
-  async preload(): Promise<void> {
-    await this.#load().catch(() => undefined);
+  preload(): Promise<void> {
+    return this.#load().catch(() => undefined);
   }
 
   async search(question: string, options: SearchOptions = {}): Promise<SearchResult> {
-    this.searches.push({ question, options });
-    return within([options.signal, this.#lifetime.signal], async ({ signal }) => {
-      await this.#load();
-      signal.throwIfAborted();
-      const { k = 10, filter } = options;
-      const mode = modeOf(options.privacy);
-      const vector = fakeVector(question, FAKE_MODEL.dim);
-      const request = mode === 'local' || mode === 'bucket' ? undefined : buildSearchRequest(ADDRESS, vector, k, FAKE_MODEL.fingerprint, filter);
-      const answer = this.#answer(question, options, signal);
-      const outcome = answer.then(
-        (): RequestOutcome => 'answered',
-        (): RequestOutcome => (signal.aborted ? 'aborted' : 'failed'),
-      );
-      if (request) this.dispatchEvent(new CustomEvent('request', { detail: { id: ++this.#lastId, request, outcome } }));
-      const hits = (await answer).slice(0, k);
-      const timings = { encodeMs: 1, searchMs: 1, tookMs: 1 };
-      const result = { hits, timings, request, requests: request ? [request] : [], privacy: { mode, sees: 'a stand-in' } };
-      if (!options.rerank) return result;
-      const rerankError = this.#given(this.script.readerError, question, options);
-      const rerank = rerankError ? { reranked: false, rerankError } : { reranked: true };
-      return { ...result, timings: { ...timings, rerankMs: 1 }, ...rerank };
-    });
+    return (await this.#search([question], options))[0]!;
   }
 
   async answer(question: string, options: AnswerOptions = {}): Promise<AnswerResult> {
-    const { count = 1, signal, timeout, filter, privacy, onAnswer } = options;
-    const { depth = modeOf(privacy) === 'encrypted' ? 10 : 20 } = options;
-    const search = { k: depth, signal, timeout, filter, privacy };
-    const found = options.hits ? { hits: options.hits, timings: NO_TIME } : await this.search(question, search);
-    const { hits, timings } = found;
+    const { count = 1, signal, timeout, filter, privacy, onAnswer, depth: k = modeOf(privacy) === 'encrypted' ? 10 : 20 } = options;
+    // Without a reader nothing is sent.
+    await this.#load();
     const error = this.#given(this.script.readerError, question, options);
     if (error) throw error;
+    const found = options.hits ? { hits: options.hits, timings: times(0) } : await this.search(question, { k, signal, timeout, filter, privacy });
+    const { hits, timings } = found;
     const texts = this.#given(this.script.answers, question, options) ?? hits.slice(0, 1).map(({ text }) => text);
-    const answers: Answer[] = texts.flatMap((text) => {
+    const all = texts.flatMap((text): Answer[] => {
       const passage = hits.findIndex((hit) => hit.text.includes(text));
-      if (passage < 0) return [];
-      const [hit, start] = [hits[passage]!, hits[passage]!.text.indexOf(text)];
+      const hit = hits[passage];
+      if (!hit) return [];
+      const start = hit.text.indexOf(text);
       return [{ text, hit, passage, start, end: start + text.length, confidence: 1, selection: 1, score: 1 }];
     });
-    const result = { ...found, answers: answers.slice(0, count), timings: { ...timings, readMs: 1 } };
-    onAnswer?.({ answers: result.answers, read: hits.length, total: hits.length });
-    return result;
+    const answers = all.slice(0, count);
+    onAnswer?.({ answers, read: hits.length, total: hits.length });
+    return { ...found, answers, timings: { ...timings, readMs: 1 } };
   }
 
-  searchMany(questions: readonly string[], options: SearchOptions = {}): Promise<SearchResult[]> {
-    return Promise.all(questions.map((question) => this.search(question, options)));
+  async searchMany(questions: readonly string[], options: SearchOptions = {}): Promise<SearchResult[]> {
+    return questions.length ? this.#search(questions, options, true) : [];
   }
 
-  async encodeMany(texts: readonly string[], options: EncodeOptions = {}): Promise<Float32Array[]> {
-    return this.#loaded(options, () => texts.map((text) => fakeVector(text, FAKE_MODEL.dim)));
+  encodeMany(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]> {
+    return this.#loaded(options, () => texts.map(fakeVector));
   }
 
   /** A token for each word, and two around them. */
-  async countTokens(text: string, options: EncodeOptions = {}): Promise<number> {
+  countTokens(text: string, options?: EncodeOptions): Promise<number> {
     return this.#loaded(options, () => fakeTokens(text));
   }
 
@@ -170,10 +158,9 @@ export class FakeClient extends (EventTarget as new () => TypedEventTarget<Clien
     return Promise.resolve([]);
   }
 
-  async prepare(_options: SearchOptions = {}): Promise<void> {}
+  async prepare(_options?: SearchOptions): Promise<void> {}
 
   dispose(): void {
-    if (this.#lifetime.signal.aborted) return;
     this.#lifetime.abort(new DisposedError('SearchClient'));
     this.#become('disposed');
   }
@@ -186,11 +173,43 @@ export class FakeClient extends (EventTarget as new () => TypedEventTarget<Clien
     this.dispose();
   }
 
-  #loaded<T>({ signal }: EncodeOptions, make: () => T): Promise<T> {
+  #loaded<T>({ signal }: EncodeOptions = {}, make: (signal: AbortSignal) => T | Promise<T>): Promise<T> {
     return within([signal, this.#lifetime.signal], async ({ signal }) => {
       await this.#load();
       signal.throwIfAborted();
-      return make();
+      return make(signal);
+    });
+  }
+
+  #search(questions: readonly string[], options: SearchOptions, isBatch?: boolean): Promise<SearchResult[]> {
+    this.searches.push(...questions.map((question) => ({ question, options })));
+    return this.#loaded(options, async (signal) => {
+      const { k = 10, filter, rerank } = options;
+      const mode = modeOf(options.privacy);
+      const vectors = questions.map(fakeVector);
+      const request = /local|bucket/.test(mode)
+        ? undefined
+        : buildSearchRequest(ADDRESS, isBatch ? vectors : vectors[0]!, k, FAKE_MODEL.fingerprint, filter);
+      const sent = { timings: times(1), request, requests: request ? [request] : [], privacy: { mode, sees: 'a stand-in' } };
+      const results = Promise.all(
+        questions.map(async (question): Promise<SearchResult> => {
+          const { hits = [], delay = 0, error, readerError } = this.script;
+          const value = <T>(given: ForQuestion<T>): T => this.#given(given, question, options);
+          await pause(value(delay), signal);
+          const failure = value(error);
+          if (failure !== undefined) throw failure;
+          const result = { ...sent, hits: value(hits).map(hitOf).slice(0, k) };
+          if (!rerank) return result;
+          const rerankError = value(readerError);
+          return { ...result, timings: { ...times(1), rerankMs: 1 }, reranked: !rerankError, ...(rerankError && { rerankError }) };
+        }),
+      );
+      const outcome = results.then(
+        (): RequestOutcome => 'answered',
+        (): RequestOutcome => (signal.aborted ? 'aborted' : 'failed'),
+      );
+      if (request) this.dispatchEvent(new CustomEvent('request', { detail: { id: ++this.#lastId, request, outcome } }));
+      return results;
     });
   }
 
@@ -214,20 +233,5 @@ export class FakeClient extends (EventTarget as new () => TypedEventTarget<Clien
   #given<T>(given: ForQuestion<T>, question: string, options: SearchOptions): T {
     type Make = (question: string, options: SearchOptions) => T;
     return typeof given === 'function' ? (given as Make)(question, options) : given;
-  }
-
-  async #answer(question: string, options: SearchOptions, signal: AbortSignal): Promise<Hit[]> {
-    const { hits = [], delay = 0, error } = this.script;
-    const value = <T>(given: ForQuestion<T>): T => this.#given(given, question, options);
-    await pause(value(delay), signal);
-    const failure = value(error);
-    if (failure !== undefined) throw failure;
-    return value(hits).map((hit, position) => ({
-      id: `passage-${position + 1}`,
-      score: 1 / (position + 1),
-      title: '',
-      text: '',
-      ...(typeof hit === 'string' ? { text: hit } : hit),
-    }));
   }
 }

@@ -1,4 +1,5 @@
 import { DisposedError } from '../errors/disposed-error.js';
+import { EncoderError } from '../errors/encoder-error.js';
 import type { QuestionEncoderLike } from '../types/client-like.js';
 import type { Device, Dtype } from '../types/device.js';
 import { asyncDispose, dispose } from '../types/disposable.js';
@@ -42,22 +43,18 @@ export class FakeEncoder implements QuestionEncoderLike {
   }
 
   async encode(text: string, { signal }: EncodeOptions = {}): Promise<Float32Array> {
-    signal?.throwIfAborted();
-    if (this.#isDisposed) throw new DisposedError('QuestionEncoder');
+    this.#check(signal);
     this.texts.push(text);
-    return fakeVector(text, this.dim);
+    return fakeVector(text);
   }
 
-  async encodeMany(texts: readonly string[], options: EncodeOptions = {}): Promise<Float32Array[]> {
-    const vectors: Float32Array[] = [];
-    for (const text of texts) vectors.push(await this.encode(text, options));
-    return vectors;
+  encodeMany(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]> {
+    return Promise.all(texts.map((text) => this.encode(text, options)));
   }
 
   /** A token for each word, and two around them. */
   async countTokens(text: string, { signal }: EncodeOptions = {}): Promise<number> {
-    signal?.throwIfAborted();
-    if (this.#isDisposed) throw new DisposedError('QuestionEncoder');
+    this.#check(signal);
     return fakeTokens(text);
   }
 
@@ -72,6 +69,11 @@ export class FakeEncoder implements QuestionEncoderLike {
   async [asyncDispose](): Promise<void> {
     this.dispose();
   }
+
+  #check(signal: AbortSignal | undefined): void {
+    signal?.throwIfAborted();
+    if (this.#isDisposed) throw new DisposedError('QuestionEncoder');
+  }
 }
 
 /** A token for each word and two around them, at most as many as the fake model takes. */
@@ -79,12 +81,17 @@ export function fakeTokens(text: string): number {
   return Math.min(text.split(/\s+/u).filter(Boolean).length + 2, FAKE_MODEL.max_question_tokens);
 }
 
-/** `[dim]` numbers, of length 1, that depend on every character of the text. */
-export function fakeVector(text: string, dim: number): Float32Array {
-  let state = 2166136261;
-  const next = (value: number) => (state = Math.imul(state ^ value, 16777619) >>> 0);
+/**
+ * Returns `[dim]` numbers, of length 1, that depend on every character of the text.
+ *
+ * @throws {@link EncoderError} for a text without a word, as the encoder does
+ */
+export function fakeVector(text: string): Float32Array {
+  if (!text.trim()) throw new EncoderError('the question is empty', 'Change the question.');
+  let state = 1;
+  const next = (value: number) => (state = Math.imul(state ^ value, 16777619));
   for (const character of text) next(character.codePointAt(0)!);
-  const vector = Float32Array.from({ length: dim }, (_, position) => next(position) / 2 ** 32 - 0.5);
+  const vector = Float32Array.from({ length: FAKE_MODEL.dim }, (_, position) => next(position));
   const norm = Math.hypot(...vector);
   return vector.map((value) => value / norm);
 }

@@ -1,3 +1,4 @@
+import type { SearchPrivacy } from './privacy.js';
 import type { Hit, SearchTimings, SentRequest } from './search-result.js';
 
 /** An answer: a span of a passage's own text. */
@@ -41,6 +42,10 @@ export interface AnswerResult {
     /** Reading in this browser, with the wait for the reader when it is used for the first time. */
     readMs: number;
   };
-  /** The one request that was made: the question's vector. None where the passages were given. */
+  /** As in {@link SearchResult}. `undefined` where the passages were given. */
   request?: SentRequest | undefined;
+  /** All requests of the search, as in {@link SearchResult}. `undefined` where the passages were given. */
+  requests?: SentRequest[] | undefined;
+  /** The mode of the search, and what the server saw of the question. `undefined` where the passages were given. */
+  privacy?: SearchPrivacy | undefined;
 }

@@ -11,3 +11,12 @@ export interface ExpectedModel {
    */
   sha256?: Partial<Record<Dtype | 'config' | 'tokenizer' | 'vocabulary', string>> | undefined;
 }
+
+/** What a page knows about an index beforehand. */
+export interface ExpectedIndex extends ExpectedModel {
+  /**
+   * SHA-256 of `dpr-static.json`, 64 hex digits. It names every other file by its own SHA-256, so that this one pins
+   * them all; a page with it has to be changed whenever the index is.
+   */
+  index?: string | undefined;
+}

@@ -1,6 +1,6 @@
 import type { AnswerProgress } from './answer.js';
 import type { Device, DeviceChoice, DtypeChoice, WasmBuild } from './device.js';
-import type { ExpectedModel } from './expected-model.js';
+import type { ExpectedIndex, ExpectedModel } from './expected-model.js';
 import type { Condition } from './metadata.js';
 import type { NetworkOptions } from './network.js';
 import type { Privacy, PrivacyOptions } from './privacy.js';
@@ -107,6 +107,11 @@ export interface ConnectOptions extends LoadOptions {
    * @example { encoder: 'small' }
    */
   encoder?: 'small' | undefined;
+  /**
+   * As in {@link LoadOptions}; with `privacy: 'local'` or `'bucket'`, `index` is the static index that is expected.
+   * @example { privacy: 'local', expect: { fingerprint: '53aa…', index: '9d31…' } }
+   */
+  expect?: ExpectedIndex | undefined;
   /**
    * How much the server is shown of questions, where the search does not say it. A mode that the server does not offer
    * is a {@link PrivacyError}, never a plainer search. With `local` and `bucket`, the client's address is that of a

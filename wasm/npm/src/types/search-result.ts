@@ -61,12 +61,15 @@ export interface SearchResult {
   /** Best passage first. */
   hits: Hit[];
   timings: SearchTimings;
-  /** The first of `requests`; `undefined` where there is none, as in `local`. */
+  /**
+   * The first of `requests`, and in `plain` the last, which was answered; `undefined` where there is none, as in
+   * `local`.
+   */
   request: SentRequest | undefined;
   /**
-   * All requests of the search, in their order: one, or two where it is `encrypted`, and one between them for what has
-   * changed since the last search; none where it is `local`, but one for each pack of texts with `texts: 'packs'`; where
-   * it is `bucket`, one for each bucket that was not kept yet.
+   * All requests of the search, in their order, further tries among them: one, or two where it is `encrypted`, and one
+   * between them for what has changed since the last search; none where it is `local`, but one for each pack of texts
+   * with `texts: 'packs'`; where it is `bucket`, one for each bucket that was not kept yet.
    */
   requests: SentRequest[];
   /** The mode of the search, and what the server saw of the question. */

@@ -7,7 +7,7 @@ import { useSource } from './plugin.js';
 export interface UseSearch {
   /** As in `TypeaheadState`. */
   status: ComputedRef<TypeaheadState['status']>;
-  /** The last answer; it stays until the next one. */
+  /** The last answer with the present options: it stays until the next one, and goes when the options change. */
   result: ComputedRef<SearchResult | undefined>;
   /** The passages of `result`, best first; none before there is one. */
   hits: ComputedRef<readonly Hit[]>;

@@ -1,7 +1,8 @@
+import { DownloadError } from '../errors/download-error.js';
 import { ManifestError } from '../errors/manifest-error.js';
 import type { ModelManifest } from '../types/manifest.js';
 import { parseManifest } from '../wire/parse-manifest.js';
-import { refused } from '../wire/refused.js';
+import { readServerError } from '../wire/server-error.js';
 
 // What reads manifests: a script of its own, which a page fetches while the answer is under way.
 
@@ -10,10 +11,17 @@ export { parseManifest };
 /**
  * The manifest that an address answered with.
  *
- * @throws {@link DownloadError} for an answer whose status is not 2xx, {@link ManifestError} for one that is not a manifest
+ * @throws {@link DownloadError} for an answer whose status is not 2xx, in the server's own words where it has any;
+ * {@link ManifestError} for one that is not a manifest
  */
-export function readManifest(url: string, response: Response, value: unknown): ModelManifest {
-  if (!response.ok) throw refused(url, response);
+export async function readManifest(url: string, response: Response, value: unknown): Promise<ModelManifest> {
+  if (!response.ok) {
+    const error = await readServerError(response);
+    const { status, code, message, fix } = error;
+    // Of refusals without words only that of a key says what to do.
+    const isOwn = code !== 'unexpected_answer' || status < 404;
+    throw new DownloadError(url, status, message, error, undefined, isOwn ? fix : undefined);
+  }
   if (value instanceof SyntaxError) throw new ManifestError(`${url} did not answer with JSON`);
   return parseManifest(value, response.url || url);
 }

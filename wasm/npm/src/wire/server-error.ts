@@ -3,24 +3,16 @@ import { retryAfter } from './retry-after.js';
 
 /** Turns an answer that is not 2xx into a {@link ServerError}, also when a proxy wrote it in HTML. */
 export async function readServerError(response: Response): Promise<ServerError> {
+  const { status, statusText } = response;
+  const body = (await response.json().catch(() => undefined)) as { error?: Record<string, unknown> | null } | null | undefined;
+  const { code, message, fix } = body?.error ?? {};
   const options = { retryAfter: retryAfter(response) };
-  const text = await response.text().catch(() => '');
-  try {
-    const { error } = JSON.parse(text) as { error: { code: unknown; message: unknown; fix?: unknown } };
-    if (typeof error.code === 'string' && typeof error.message === 'string') {
-      const fix = typeof error.fix === 'string' ? error.fix : fallbackFix(response.status);
-      return new ServerError(error.code, response.status, error.message, fix, options);
-    }
-  } catch {
-    // Not the server's own error body: described by its status below.
+  const otherwise = fallbackFix(status);
+  if (typeof code === 'string' && typeof message === 'string') {
+    return new ServerError(code, status, message, typeof fix === 'string' ? fix : otherwise, options);
   }
-  return new ServerError(
-    'unexpected_answer',
-    response.status,
-    `the server answered ${response.status} ${response.statusText}`.trimEnd(),
-    fallbackFix(response.status),
-    options,
-  );
+  const answered = `the server answered ${status} ${statusText}`.trimEnd();
+  return new ServerError('unexpected_answer', status, answered, otherwise, options);
 }
 
 function fallbackFix(status: number): string {

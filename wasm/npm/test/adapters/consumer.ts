@@ -1,5 +1,5 @@
 // A page's and a server's use of every entry: compiled, never run.
-import { typeahead, type ClientEvents } from 'dpr-web';
+import { SearchClient, typeahead, type ClientEvents, type ExpectedIndex } from 'dpr-web';
 import { dprEmbedding } from 'dpr-web/ai';
 import 'dpr-web/element';
 import { DprRetriever } from 'dpr-web/langchain';
@@ -54,6 +54,13 @@ export async function local(): Promise<string | undefined> {
   const { hits, timings, requests } = await search.search('who', { k: 3, signal: AbortSignal.timeout(1000) });
   search.dispose();
   return `${hits[0]?.text} ${timings.tookMs} ${requests.length}`;
+}
+export async function answers(): Promise<number> {
+  const expect: ExpectedIndex = { index: '9d31', fingerprint: '53aa' };
+  const answering = SearchClient.create('/dpr/dpr-static.json', { privacy: 'local', expect });
+  const { requests, privacy } = await answering.answer('who');
+  console.log(privacy?.mode, privacy?.sees);
+  return requests?.length ?? 0;
 }
 keepOffline({ server: null, assets: [] });
 keepOffline({ assets: ['/a.js'], pages: ['/'], dtype: 'q8' }).fetch({ request: new Request('/a.js'), respondWith: () => undefined });

@@ -37,6 +37,7 @@ function element(t, { attributes = { debounce: '1' }, client = new FakeClient({ 
       input.value = text;
       input.dispatchEvent(new window.Event('input', { bubbles: true }));
     },
+    /** Returns whether the key is left to the page. */
     press: (key, more = {}) => input.dispatchEvent(new window.KeyboardEvent('keydown', { key, cancelable: true, ...more })),
     found: () => until(() => states.at(-1)?.status === 'done'),
   };
@@ -82,6 +83,41 @@ test('down and up go around the list by way of the field, and Escape closes it a
   press('Escape');
   assert.equal(search.question, '');
   assert.equal(options().length, 0);
+});
+
+test('Escape in an empty field is left to the page, as to a dialog around it', (t) => {
+  const { press, type, search } = element(t, { attributes: { debounce: '60000' } });
+  assert.equal(press('Escape'), true);
+  type('who');
+  assert.deepEqual([press('Escape'), search.question], [false, '']);
+  assert.equal(press('Escape'), true);
+});
+
+test('Escape while an answer is under way keeps the list closed when it comes; the next key or Enter opens it', async (t) => {
+  const { type, found, press, list, client, states } = element(t);
+  type('who');
+  await found();
+  const pending = async (text) => {
+    states.length = 0;
+    type(text);
+    await until(() => states.at(-1)?.status === 'searching');
+    assert.equal(list.hidden, false);
+    press('Escape');
+    assert.equal(list.hidden, true);
+  };
+  client.script.delay = 20;
+  await pending('whom');
+  await found();
+  assert.equal(list.hidden, true);
+  await pending('whose');
+  press('Enter');
+  await found();
+  assert.equal(list.hidden, false);
+  press('Escape');
+  states.length = 0;
+  type('what');
+  await found();
+  assert.equal(list.hidden, false);
 });
 
 test('Enter takes the active passage, whose id is the value in a form; typing takes it back', async (t) => {
@@ -162,6 +198,20 @@ test('a client of the page is not disposed, and attributes that change apply', a
   search.remove();
   await new Promise((resolve) => setTimeout(resolve, 5));
   assert.equal(client.state, 'ready');
+});
+
+test('a label or a placeholder ends no search, nor does an attribute that is set to what it was; another number does', async (t) => {
+  const { search, client, type } = element(t, { attributes: { debounce: '1', k: '2' } });
+  client.script.delay = 60_000;
+  type('who');
+  await until(() => client.searches.length === 1);
+  const { signal } = client.searches[0].options;
+  for (const [name, value] of Object.entries({ label: 'Frage', placeholder: 'Wer?', k: '2', debounce: '1' })) {
+    search.setAttribute(name, value);
+    assert.equal(signal.aborted, false, name);
+  }
+  search.setAttribute('k', '3');
+  assert.equal(signal.aborted, true);
 });
 
 /** Sets a filter while the second search is under way, which is to be given up, and searches a third time. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -209,6 +209,21 @@ test('files of private modes are kept in the folder too, and those of other host
     }
     assert.deepEqual([asked, existsSync(directory)], [most, most === 1], path);
   }
+});
+
+test('parts that a process has left in the folder go a day later, when another file is kept', async (t) => {
+  const directory = temporaryFolder(t);
+  const bytes = someBytes(40);
+  const { sha256 } = fileOf(bytes);
+  const part = (id) => `${'a'.repeat(64)}.${id}`;
+  const [old, young] = ['11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222'].map(part);
+  for (const name of [old, young, 'notes.txt']) writeFileSync(path.join(directory, name), 'part');
+  const twoDaysAgo = Date.now() / 1000 - 2 * 24 * 60 * 60;
+  for (const name of [old, 'notes.txt']) utimesSync(path.join(directory, name), twoDaysAgo, twoDaysAgo);
+  const get = fileFetch(async () => new Response(bytes), { readsFiles: false, directory });
+  await (await get(`https://server.test/v1/model/files/${sha256}/weights.bin`)).arrayBuffer();
+  await until(() => !existsSync(path.join(directory, old)));
+  assert.deepEqual(readdirSync(directory).sort(), [sha256, young, 'notes.txt'].sort());
 });
 
 test('a folder that cannot be written keeps nothing, and the encoder starts', async (t) => {

@@ -184,6 +184,17 @@ for (const version of Object.keys(VERSIONS)) {
     assert.deepEqual(client.searches.map(({ question }) => question), ['who', 'what', 'where', 'where']);
   });
 
+  test(`React ${version}: a blank question suspends nothing, finds nothing and is not searched`, async (t) => {
+    const { h, root, text, React, SearchProvider, useSuspenseSearch } = await page(t);
+    const client = new FakeClient({ hits: ['one'] });
+    const Passages = ({ question }) => `${useSuspenseSearch(question).hits.length} found`;
+    for (const question of ['', ' \n']) {
+      root.render(h(SearchProvider, { client }, h(React.Suspense, { fallback: 'searching' }, h(Passages, { key: question, question }))));
+      await until(() => text() === '0 found');
+    }
+    assert.deepEqual([client.state, client.searches], ['idle', []]);
+  });
+
   test(`React ${version}: an error that nobody was shown is forgotten, and the question searched again`, async (t) => {
     const { h, root, text, React, SearchProvider, useSuspenseSearch } = await page(t);
     const client = new FakeClient({ hits: (question) => [`about ${question}`], delay: 5 });

@@ -128,6 +128,20 @@ test('a page that cannot be kept comes from the network all the same, and one th
   globalThis.caches.open = open;
 });
 
+test('where the cache cannot be opened, scripts and pages come from the network', async (t) => {
+  const online = site(t);
+  const files = keepOffline({ assets: ASSETS, pages: ['/'], retry: 0 });
+  await files.install();
+  globalThis.caches.open = async () => {
+    throw new Error('the storage is broken');
+  };
+  assert.equal(await answer(files, ASSETS[0]), ASSETS[0]);
+  assert.equal(await answer(files, '/', { mode: 'navigate' }), '/');
+  // Without a network either, the error is that of the network.
+  online.isOffline = true;
+  await assert.rejects(answer(files, '/', { mode: 'navigate' }), { message: 'network error' });
+});
+
 test('another list and another model take the place of the earlier ones', async (t) => {
   const offline = site(t);
   await keepOffline({ assets: ASSETS, retry: 0 }).install();

@@ -129,12 +129,18 @@ for (const version of Object.keys(VERSIONS)) {
     const { calls, options } = withServer(t);
     const { Page, render } = await compiled(t, version, 'server');
     const { body } = render(Page, { props: { client: '/search/', options, start: 'who' } });
-    assert.match(body, /<p>\s*(waiting|idle)/);
-    assert.equal(calls.length, 0);
+    assert.match(body, /<p>\s*idle/);
+    // With a client of the application's own too.
+    const client = new FakeClient({ hits: ['one'] });
+    assert.match(render(Page, { props: { client, start: 'who' } }).body, /<p>\s*idle/);
+    // Longer than the pause that a search waits for.
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.deepEqual([calls.length, client.state, client.searches], [0, 'idle', []]);
   });
 }
 
-test('Svelte: nothing is searched while nobody is subscribed', async () => {
+test('Svelte: nothing is searched while nobody is subscribed', async (t) => {
+  withDocument(t, DOM);
   const { createSearch } = await import('dpr-web/svelte');
   const client = new FakeClient({ hits: ['one'] });
   const search = createSearch(client, { debounce: 1 });

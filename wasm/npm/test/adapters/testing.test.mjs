@@ -59,6 +59,27 @@ test('a client tells of its states and requests as the real one does', async () 
   assert.ok(!request.body.includes('who'));
 });
 
+test('several questions are one request with a vector for each', async () => {
+  const client = new FakeClient({ hits: (question) => [`about ${question}`] });
+  const requests = [];
+  client.addEventListener('request', ({ detail }) => requests.push(detail.request));
+  const [first, second] = await client.searchMany(['who', 'what'], { k: 3 });
+  assert.equal(requests.length, 1);
+  assert.deepEqual([first.request, second.requests], [requests[0], requests]);
+  const { vectors, k } = JSON.parse(requests[0].body);
+  assert.deepEqual([vectors.length, k], [2, 3]);
+  assert.deepEqual([first.hits[0].text, second.hits[0].text], ['about who', 'about what']);
+  assert.deepEqual(await client.searchMany([]), []);
+});
+
+test('a question without a word is refused as the encoder refuses it, and nothing is sent', async () => {
+  const client = new FakeClient({ hits: ['one'] });
+  client.addEventListener('request', () => assert.fail('nothing was to be sent'));
+  for (const refused of [client.search(''), client.search(' \n'), client.searchMany(['who', ' ']), client.encodeMany(['']), new FakeEncoder().encode(' ')]) {
+    await assert.rejects(refused, { name: 'EncoderError', code: 'encoder_failed' });
+  }
+});
+
 test('errors, those of loading as well, come where a page would get them', async () => {
   const broken = new Error('no answer');
   const client = new FakeClient({ error: (question) => (question === 'bad' ? broken : undefined), hits: ['one'] });
@@ -123,7 +144,9 @@ test('answers are spans of the passages found, and a reader that is not there is
 
   const readerError = new DownloadError('https://server.test/reader', 404, 'Not Found');
   client.script = { hits: ['Denver won.'], readerError };
+  const { length } = client.searches;
   await assert.rejects(client.answer('who won'), readerError);
+  assert.equal(client.searches.length, length, 'nothing is searched without a reader');
   const { reranked, rerankError, hits: found } = await client.search('who won', { rerank: { depth: 5 } });
   assert.deepEqual([reranked, rerankError, found.length], [false, readerError, 1]);
 });

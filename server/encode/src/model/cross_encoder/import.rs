@@ -8,6 +8,7 @@ use dpr_core::{
 use serde_json::Value;
 
 use super::super::huggingface::HuggingFaceDir;
+use super::super::json::with_section;
 use super::super::options::override_form;
 use super::super::{ModelError, pair, target, weights};
 
@@ -47,7 +48,7 @@ pub fn import_cross_encoder(
     source.check_case()?;
     let weights = weights::safetensors(&tensors, &str::to_owned)?;
     drop(tensors);
-    let json = pair::with_section(&source, config.encoder());
+    let json = with_section(source.config.clone(), config.encoder());
     check(&source, &json, &weights)?;
     let name = pair::name(options.name.as_ref(), from);
     pair::write(ModelKind::CrossEncoder, &source, (out, name), config.encoder(), (&json, &weights))

@@ -9,6 +9,7 @@ use dpr_core::{
 use serde_json::Value;
 
 use super::super::huggingface::HuggingFaceDir;
+use super::super::json::with_section;
 use super::super::pair;
 use super::super::{ModelError, target, weights};
 
@@ -39,7 +40,7 @@ pub fn import_reader(from: &Path, out: &Path, options: &ReaderOptions) -> Result
     source.tensors.all_taken().map_err(ModelError::in_dir(&dir))?;
     let weights = weights::safetensors(&tensors, &str::to_owned)?;
     drop(tensors);
-    let json = pair::with_section(&source, config.encoder());
+    let json = with_section(source.config.clone(), config.encoder());
     check(&source, &json, &weights)?;
     let name = pair::name(options.name.as_ref(), from);
     pair::write(ModelKind::Reader, &source, (out, name), config.encoder(), (&json, &weights))

@@ -9,6 +9,7 @@ use dpr_core::weights::StoredTensor;
 use dpr_core::{EncoderConfig, Family, ModelManifest, TensorMap, names};
 use serde_json::{Value, json};
 
+use super::json::with_section;
 use super::vocabulary::Pruned;
 use super::{ImportOptions, ModelDir, ModelError, QUESTION_DIR, Vocabulary, import, target, weights};
 use dpr_files::atomic::StagedDir;
@@ -126,7 +127,7 @@ fn smaller_config(
         if names::OuterNames::new(whole.family).positions.is_some() {
             json["max_position_embeddings"] = json!(whole.position_offset() + max_tokens);
         }
-        json["dpr"] = json!(EncoderConfig { max_tokens, ..whole.clone() }.section());
+        json = with_section(json, &EncoderConfig { max_tokens, ..whole.clone() });
     }
     Ok(serde_json::to_vec_pretty(&json).map_err(std::io::Error::other)?)
 }

@@ -20,6 +20,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use dpr_core::TensorMap;
+use dpr_files::plain;
 
 pub use self::error::TorchError;
 use self::source::Source;
@@ -36,7 +37,7 @@ const MOST_TIMES: u64 = 2;
 /// # Errors
 /// [`TorchError`] says what is wrong with the file, or in it.
 pub(super) fn read_into(path: &Path, map: &mut TensorMap) -> Result<(), TorchError> {
-    let mut source = Source::new(fs_err::File::open(path)?)?;
+    let mut source = Source::new(plain::open(path)?)?;
     let begin = source.read(0, source.len().min(16))?.unwrap_or_default();
     match begin.as_slice() {
         [b'P', b'K', 3, 4, ..] => read_zip(&mut source, map),

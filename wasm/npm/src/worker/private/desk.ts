@@ -83,6 +83,7 @@ export class PrivateDesk {
       case 'ranked':
         return changesOf(there(this.#tables).ranked(there(this.#searches.get(call.search)), call.answer));
       case 'update':
+        await requireTexts(call.delta);
         there(this.#tables).update(call.delta);
         return {};
       case 'choose':
@@ -148,14 +149,40 @@ async function hitsOf(columns: Uint8Array<ArrayBuffer>[], places: Float64Array):
   const lines = await Promise.all(columns.map(async (column) => (await inflate(column)).split('\n')));
   return Array.from({ length: places.length / 3 }, (_, at) => {
     const [column, line, score] = places.slice(3 * at, 3 * at + 3) as unknown as [number, number, number];
-    try {
-      const { id, title, text, metadata } = JSON.parse(lines[column]?.[line] ?? '') as Partial<Hit>;
-      if (typeof id === 'string' && typeof title === 'string' && typeof text === 'string') {
-        return { id, score, title, text, ...(metadata && { metadata }) };
-      }
-    } catch {
-      // Described below.
-    }
-    throw new ModuleError('a passage of a column cannot be read', UNSAID, 'spoiled_answer');
+    return hitOf(lines[column]?.[line], score);
   });
+}
+
+/** Reads a line of JSON as a passage with this score. */
+function hitOf(line: string | undefined, score: number): Hit {
+  try {
+    const { id, title, text, metadata } = JSON.parse(line ?? '') as Partial<Hit>;
+    if (typeof id === 'string' && typeof title === 'string' && typeof text === 'string') {
+      return { id, score, title, text, ...(metadata && { metadata }) };
+    }
+  } catch {
+    // Described below.
+  }
+  throw new ModuleError('a passage cannot be read', UNSAID, 'spoiled_answer');
+}
+
+/** Bytes of a delta before its positions. */
+const DELTA_HEAD = 56;
+
+/**
+ * Refuses a delta that does not hold as many passages as it adds, before any text is asked for: if only those were read
+ * that a question finds, an error would tell the server that the question is near them. The rest of a delta, and one
+ * that is too short, are for the module to refuse.
+ */
+async function requireTexts(delta: Uint8Array<ArrayBuffer>): Promise<void> {
+  if (delta.length < DELTA_HEAD) return;
+  const head = new DataView(delta.buffer, delta.byteOffset);
+  const added = head.getUint32(52, true);
+  const texts = delta.subarray(DELTA_HEAD + 4 * head.getUint32(48, true) + added * head.getUint16(6, true));
+  const lines = (await inflate(texts)).split('\n');
+  // Each line ends with a line feed.
+  if (lines.pop() || lines.length !== added) {
+    throw new ModuleError('what has changed does not hold the passages that it adds', UNSAID, 'spoiled_answer');
+  }
+  for (const line of lines) hitOf(line, 0);
 }
