@@ -93,7 +93,7 @@ def question_ids(tokenizer, text, max_tokens):
 def passage_ids(tokenizer, passage, max_tokens):
     if not passage["title"]:
         return question_ids(tokenizer, passage["text"], max_tokens)
-    pair = tokenizer(passage["title"], passage["text"], truncation="only_second", max_length=max_tokens)
+    pair = tokenizer(passage["title"], passage["text"], truncation="longest_first", max_length=max_tokens)
     return pair["input_ids"]
 
 

@@ -176,7 +176,7 @@ def classic(tokenizer):
 
 
 def pairs_of(rows):
-    """Every fourth short line as a title with the next as its text; neither is blank, and the title leaves room."""
+    """Every fourth short line as a title with the next as its text; neither is blank."""
     fit = [i for i in range(0, len(rows) - 1, 4) if rows[i].strip() and len(rows[i].encode()) < 40]
     return [[i, i + 1] for i in fit]
 
@@ -184,7 +184,7 @@ def pairs_of(rows):
 def answers(tokenizer, rows, pairs):
     tokenizer.enable_truncation(MAX_TOKENS, strategy="only_first")
     alone = [tokenizer.encode(row).ids for row in rows]
-    tokenizer.enable_truncation(MAX_TOKENS, strategy="only_second")
+    tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
     both = [tokenizer.encode(rows[a], rows[b]).ids for a, b in pairs]
     tokenizer.no_truncation()
     return {"ids": alone, "pair_ids": both, "post_processor": json.loads(tokenizer.to_str())["post_processor"]}

@@ -53,7 +53,7 @@ def question_ids(tokenizer, text):
 def passage_ids(tokenizer, passage):
     if not passage["title"]:
         return question_ids(tokenizer, passage["text"])
-    pair = tokenizer(passage["title"], passage["text"], truncation="only_second", max_length=MAX_TOKENS)
+    pair = tokenizer(passage["title"], passage["text"], truncation="longest_first", max_length=MAX_TOKENS)
     return pair["input_ids"]
 
 

@@ -7,9 +7,10 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::DataError;
 use super::input::{Input, MAX_LINE_BYTES};
 use super::output::{Output, write_whole};
-use super::{DataError, fields};
+use super::reason::reason;
 
 /// The items of a JSON array, in the order of the file. After an error there are no more.
 pub struct ArrayItems<T> {
@@ -193,7 +194,7 @@ impl<T: DeserializeOwned> ArrayItems<T> {
             // serde_json counts within the item, from 1.
             let column = if e.line() == 1 { column + e.column().saturating_sub(1) } else { e.column() };
             let line = line + e.line().saturating_sub(1);
-            self.error(line, column, format!("item {}: {}", self.count, fields::reason(&e)))
+            self.error(line, column, format!("item {}: {}", self.count, reason(&e)))
         })
     }
 }

@@ -126,12 +126,6 @@ pub(super) fn flat_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     deserializer.deserialize_any(Read)
 }
 
-/// Returns serde_json's message without the place, which is relative to the text it was given.
-pub(super) fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

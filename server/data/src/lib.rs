@@ -55,6 +55,7 @@ mod qrels;
 mod question;
 mod read_passages;
 mod read_questions;
+mod reason;
 mod result;
 mod run;
 pub mod split;

@@ -10,7 +10,8 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use super::input::{Input, MAX_LINE_BYTES};
-use super::{DataError, control_character, fields};
+use super::reason::reason;
+use super::{DataError, control_character};
 
 /// Reader of lines, which hands them out without their line ends.
 pub(super) struct Lines {
@@ -77,7 +78,7 @@ impl Lines {
                 path: self.path().to_path_buf(),
                 line: number,
                 column: e.column(),
-                reason: fields::reason(&e),
+                reason: reason(&e),
             }),
         }
     }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use super::fields::{Id, null_is_empty};
 use super::input::{Input, MAX_JSON_BYTES};
 use super::lines::Ids;
-use super::{Answers, DataError, Gold, Passage, Question, fields, question};
+use super::reason::reason;
+use super::{Answers, DataError, Gold, Passage, Question, question};
 
 #[derive(Deserialize)]
 #[serde(expecting = "a SQuAD document `{\"data\": [...]}`")]
@@ -107,7 +108,7 @@ fn read(input: &mut Input) -> Result<Vec<Article>, DataError> {
         path: input.path.clone(),
         line: e.line(),
         column: e.column(),
-        reason: fields::reason(&e),
+        reason: reason(&e),
     })?;
     Ok(document.data)
 }

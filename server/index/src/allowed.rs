@@ -103,7 +103,7 @@ mod tests {
             (1.0, |_| 1e-37),
             (1.0, |row| if row % 2 == 0 { 1e15 } else { 1e-30 }),
             (1.0, |row| if row < 900 { 0.0 } else { 1.0 }),
-            (1.0, |_| 1e35),
+            (1.0, |_| 1e16),
         ];
         for dim in [3, 64, 200] {
             for (at, (great, size)) in cases.into_iter().enumerate() {
@@ -115,10 +115,6 @@ mod tests {
                     (0..1500).step_by(part).for_each(|row| assert!(allowed.insert(row)));
                     let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
                     for length in [1.0, 1e-3, 1e-30, 1e-35, 1e15] {
-                        // No f32 holds the scores.
-                        if size(0) * length > 1e36 {
-                            continue;
-                        }
                         let query: Vec<f32> = (0..dim).map(|_| random.normal() as f32 * length).collect();
                         let found = search_allowed(&matrix, &codes, &query, &allowed, k, &never).unwrap();
                         let expected = matrix.rank(&query, &rows, k, &never).unwrap();

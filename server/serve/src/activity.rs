@@ -15,13 +15,13 @@ use dpr_files::lock;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 
-use super::open::ShareTaken;
-use super::patient::LEAST;
-use super::places::Place;
-
 /// Most bytes of an answer that are handed on at once: the next part is asked for when the client has taken most of
 /// this one.
 const PART: usize = 64 << 10;
+
+/// Bytes that a peer has to take in a second, over the time that a connection is patient. The slowest lines that pages
+/// are read over, of 2G, are faster; a file of 22 MB takes 23 minutes at most.
+pub(super) const LEAST: f64 = 16_384.0;
 
 /// The requests of one connection.
 #[derive(Debug)]
@@ -156,8 +156,8 @@ impl InProgress {
         taken.bytes += bytes as u64;
     }
 
-    /// Returns the answer's body, watched; `place` is given back with its end.
-    pub(super) fn watch(self, body: Body, place: Option<(ShareTaken, Place)>) -> Body {
+    /// Returns the answer's body, watched; `place` is dropped with its end.
+    pub(super) fn watch<P: Send + Unpin + 'static>(self, body: Body, place: P) -> Body {
         self.took(0);
         Body::new(Watched { body, rest: Bytes::new(), part: 0, request: self, _place: place })
     }
@@ -172,17 +172,17 @@ impl Drop for InProgress {
 }
 
 /// A body in parts, each of which is noted when it is asked for.
-struct Watched {
+struct Watched<P> {
     body: Body,
     /// The rest of the part that the body gave.
     rest: Bytes,
     /// Bytes of the last part: taken when the next one is asked for.
     part: usize,
     request: InProgress,
-    _place: Option<(ShareTaken, Place)>,
+    _place: P,
 }
 
-impl HttpBody for Watched {
+impl<P: Unpin> HttpBody for Watched<P> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -237,7 +237,7 @@ mod tests {
         assert!(is_only && !activity.begin().1);
         let waiting = tokio::time::timeout(SHORT * 5, activity.overdue(SHORT, SHORT));
         assert!(waiting.await.is_err());
-        let body = request.watch(Body::from("text"), None);
+        let body = request.watch(Body::from("text"), ());
         assert_eq!(activity.overdue(LONG, SHORT).await, Overdue::Unread);
         drop(body);
         assert_eq!(activity.overdue(SHORT, LONG).await, Overdue::Idle);
@@ -262,7 +262,7 @@ mod tests {
     async fn a_body_comes_in_parts_and_whole() {
         let bytes: Vec<u8> = (0..PART * 2 + 5).map(|at| at as u8).collect();
         let (request, _) = Activity::new().begin();
-        let mut body = request.watch(Body::from(bytes.clone()), None);
+        let mut body = request.watch(Body::from(bytes.clone()), ());
         let (mut parts, mut got) = (Vec::new(), Vec::new());
         while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
         {

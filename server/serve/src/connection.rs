@@ -100,7 +100,7 @@ impl Connection {
             let (app, (in_progress, _)) = (app.clone(), watched.begin());
             async move {
                 let response = answer(app, peer, scheme, request).await?;
-                Ok::<_, Infallible>(response.map(|body| in_progress.watch(body, None)))
+                Ok::<_, Infallible>(response.map(|body| in_progress.watch(body, ())))
             }
         });
         let mut builder = http1::Builder::new();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::activity::Activity;
+use super::activity::{Activity, LEAST};
 
 /// A socket that breaks when its peer takes too little, for so long, while there is something to write.
 ///
@@ -24,10 +24,6 @@ pub(super) struct Patient<S> {
     /// The connection, which is told whether there is something to write.
     activity: Arc<Activity>,
 }
-
-/// Bytes that a peer has to take in a second, over the time that the socket is patient. The slowest lines that pages
-/// are read over, of 2G, are faster; a file of 22 MB takes 23 minutes at most.
-pub(super) const LEAST: f64 = 16_384.0;
 
 #[derive(Debug)]
 struct Waiting {

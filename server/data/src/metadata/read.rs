@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::value::MAX_WHOLE;
 use super::{Metadata, MetadataError, Number, Value, check_name};
-use crate::fields::reason;
+use crate::reason::reason;
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
