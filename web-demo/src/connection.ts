@@ -28,7 +28,10 @@ export class Connection {
   readonly index: Promise<IndexInfo | undefined> = describedIndex();
   /** How much the server is shown of questions, while typing too. */
   privacy: Privacy = 'plain';
-  /** Waits until it is known that the server offers that mode, before anything of a question is sent; else rejects. */
+  /**
+   * Waits until the server is known to offer the mode of `privacy`. Rejects where it does not; nothing of a question is
+   * sent then.
+   */
   permitted: () => Promise<void> = async () => {};
   /** Called when a client has loaded its encoder, also for a search while typing after a failure. */
   onReady: ((client: ReadyClient) => void) | undefined;
@@ -150,7 +153,9 @@ export class Connection {
 
 async function describedIndex(): Promise<IndexInfo | undefined> {
   try {
-    const answer = await fetch(new URL('v1/index', SERVER), { credentials: 'omit', referrerPolicy: 'no-referrer' });
+    // The first search waits for it.
+    const signal = AbortSignal.timeout(10_000);
+    const answer = await fetch(new URL('v1/index', SERVER), { credentials: 'omit', referrerPolicy: 'no-referrer', signal });
     return answer.ok ? ((await answer.json()) as IndexInfo) : undefined;
   } catch {
     return undefined;

@@ -65,7 +65,7 @@ export class PrivacyChoice {
     });
   }
 
-  /** The server has refused a plain question: it answers private ones alone since. */
+  /** Takes note that the server has refused a plain question: it answers private ones alone from now on. */
   refusedPlain(): void {
     this.#takesPlain = false;
     this.#modes = undefined;
@@ -101,13 +101,15 @@ export class PrivacyChoice {
     const { index } = this.#connection;
     await index;
     if (this.#connection.privacy === 'plain' && this.#takesPlain) return;
+    const isChosen = ({ mode }: PrivacyMode) => mode === this.#connection.privacy;
+    // Asked anew by each search in a mode that was not offered: tables that are out of date are offered again later.
+    if (!this.#modes?.some(isChosen)) this.#modes = undefined;
     const modes = await this.#ask();
-    const { privacy } = this.#connection;
-    if (modes.some(({ mode }) => mode === privacy)) return;
-    throw new PrivacyError('not_offered', `this server does not offer the mode “${NAMES[privacy]}”`, 'Nothing was sent. Choose another mode at “Server sees”, in the options.');
+    if (modes.some(isChosen)) return;
+    throw new PrivacyError('not_offered', `this server does not offer the mode “${NAMES[this.#connection.privacy]}”`, 'Nothing was sent. Choose another mode at “Server sees”, in the options.');
   }
 
-  /** Asks the server for its modes: once, and again after a failure. */
+  /** Asks the server for its modes, where they are not known. */
   #ask(): Promise<PrivacyMode[]> {
     if (this.#modes) return Promise.resolve(this.#modes);
     this.#asking ??= this.#connection

@@ -23,7 +23,7 @@ export class Searcher {
   #client: ReadyClient | undefined;
   /** Called before each search: it ends the search that typing began, whose results would be older. */
   onSearch: (() => void) | undefined;
-  /** Called when the server refuses a plain question, as it answers private ones alone. */
+  /** Called when the server has refused a plain question because it answers private ones alone. */
   onPlainRefused: (() => void) | undefined;
   /** Called with each result that is shown. */
   onResult: ((result: SearchResult) => void) | undefined;

@@ -184,7 +184,9 @@ test('a model that is refused is an error in the words of the server, with what 
 for (const [status, fix] of [
   [401, /API key/],
   [404, /Check the address/],
+  [429, /Wait a moment/],
   [500, /Check the connection/],
+  [503, /Wait a moment/],
 ]) {
   test(`a model that is refused with ${status} and no words is an error that says what to do`, async (t) => {
     const { client: refused } = client(t, nothing, { model: () => new Response('<p>', { status, statusText: 'No' }), retry: 0 });

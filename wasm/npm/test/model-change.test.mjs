@@ -56,9 +56,10 @@ test('after an update of the server\'s model a search loads it, is sent once mor
   client.addEventListener('modelchange', ({ detail: { from, to } }) => events.push(`${from.name} to ${to.name}`));
   client.addEventListener('statechange', () => events.push(client.state));
   state.turn = 1;
-  const { hits, request } = await client.search('who');
+  const { hits, request, requests } = await client.search('who');
   assert.deepEqual(hits, []);
   assert.equal(JSON.parse(request.body).model, client.model.fingerprint);
+  assert.deepEqual([requests.length, requests.at(-1)], [2, request]);
   assert.deepEqual(events, ['loading', 'ready', 'tiny to tiny 1']);
   assert.equal(state.searches, 2);
   // The old one is gone.

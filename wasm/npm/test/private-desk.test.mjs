@@ -103,5 +103,8 @@ test('a delta is taken in only with as many passages as it adds, whatever is sea
   for (const [name, delta] of Object.entries(wrong)) {
     await assert.rejects(update(delta), { code: 'spoiled_answer' }, name);
   }
+  const long = deltaOf(1, deflateRawSync(Buffer.alloc(2 ** 24 + 1, ' ')));
+  await assert.rejects(update(long), { code: 'spoiled_answer', message: 'compressed passages have more than 16777216 bytes' });
+  await assert.rejects(update(wrong['cut texts']), { message: 'passages cannot be decompressed' });
   assert.equal(taken.length, 3);
 });

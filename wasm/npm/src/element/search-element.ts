@@ -20,7 +20,7 @@ const Base = (globalThis.HTMLElement ?? class {}) as typeof HTMLElement;
 /**
  * `<dpr-search>`: a field with a list of the passages that are nearest to what is typed, after the combobox pattern of
  * ARIA 1.2. Keys: down and up go through the list, Enter takes a passage or searches at once, Escape closes the list
- * and then empties the field, and is the page's own in an empty one. The question stays in the field; the element's
+ * and then empties the field; in an empty field it is left to the page. The question stays in the field; the element's
  * value in a form is the id of the passage that was chosen.
  *
  * Attributes: `src` (the server's address, `/` if it is not given), `k`, `debounce` (milliseconds), `minlength`,

@@ -50,9 +50,10 @@ export function requireCount({ traffic }: TablesShape, k: number): void {
 }
 
 /**
- * Searches once: two requests, always, whose length depends on the tables and `k` alone. What is wrong with the answer
- * to the first is told after the second. Between them the page asks for what has changed since the tables were made,
- * where it does not know it yet.
+ * Searches once: two requests whose length depends on the tables and `k` alone. Wrong scores in the answer to the
+ * first are told after the second. A refusal, an answer that is too long, and changes that are refused end the search
+ * before the second, whatever the question is. Between them the page asks for what has changed since the tables were
+ * made, where it does not know it yet.
  *
  * @param shape - that of tables of the version that is expected
  */

@@ -122,8 +122,7 @@ export class FakeClient extends (EventTarget as new () => TypedEventTarget<Clien
   async answer(question: string, options: AnswerOptions = {}): Promise<AnswerResult> {
     const { count = 1, signal, timeout, filter, privacy, onAnswer, depth: k = modeOf(privacy) === 'encrypted' ? 10 : 20 } = options;
     // Without a reader nothing is sent.
-    await this.#load();
-    const error = this.#given(this.script.readerError, question, options);
+    const error = await this.#loaded(options, () => this.#given(this.script.readerError, question, options));
     if (error) throw error;
     const found = options.hits ? { hits: options.hits, timings: times(0) } : await this.search(question, { k, signal, timeout, filter, privacy });
     const { hits, timings } = found;

@@ -7,7 +7,10 @@ import { useSource } from './plugin.js';
 export interface UseSearch {
   /** As in `TypeaheadState`. */
   status: ComputedRef<TypeaheadState['status']>;
-  /** The last answer with the present options: it stays until the next one, and goes when the options change. */
+  /**
+   * The last answer with the present options. It stays while the next one is awaited, and goes with an error, with an
+   * empty question and when the options change.
+   */
   result: ComputedRef<SearchResult | undefined>;
   /** The passages of `result`, best first; none before there is one. */
   hits: ComputedRef<readonly Hit[]>;

@@ -18,8 +18,8 @@ export async function readManifest(url: string, response: Response, value: unkno
   if (!response.ok) {
     const error = await readServerError(response);
     const { status, code, message, fix } = error;
-    // Of refusals without words only that of a key says what to do.
-    const isOwn = code !== 'unexpected_answer' || status < 404;
+    // Without the server's own words, 404 and failures of the server have the fix of a download.
+    const isOwn = code !== 'unexpected_answer' || status < 404 || status === 429 || status === 503;
     throw new DownloadError(url, status, message, error, undefined, isOwn ? fix : undefined);
   }
   if (value instanceof SyntaxError) throw new ManifestError(`${url} did not answer with JSON`);

@@ -6,13 +6,14 @@ export async function readServerError(response: Response): Promise<ServerError> 
   const { status, statusText } = response;
   const body = (await response.json().catch(() => undefined)) as { error?: Record<string, unknown> | null } | null | undefined;
   const { code, message, fix } = body?.error ?? {};
-  const options = { retryAfter: retryAfter(response) };
-  const otherwise = fallbackFix(status);
-  if (typeof code === 'string' && typeof message === 'string') {
-    return new ServerError(code, status, message, typeof fix === 'string' ? fix : otherwise, options);
-  }
-  const answered = `the server answered ${status} ${statusText}`.trimEnd();
-  return new ServerError('unexpected_answer', status, answered, otherwise, options);
+  const isOwn = typeof code === 'string' && typeof message === 'string';
+  return new ServerError(
+    isOwn ? code : 'unexpected_answer',
+    status,
+    isOwn ? message : `the server answered ${status} ${statusText}`.trimEnd(),
+    isOwn && typeof fix === 'string' ? fix : fallbackFix(status),
+    { retryAfter: retryAfter(response) },
+  );
 }
 
 function fallbackFix(status: number): string {

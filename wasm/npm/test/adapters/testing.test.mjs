@@ -108,6 +108,11 @@ test('a signal and `dispose` end a search that is under way', async () => {
   await assert.rejects(client.search('later'), DisposedError);
 });
 
+test('an answer from passages that are given is aborted by its signal as well', async () => {
+  const client = new FakeClient();
+  await assert.rejects(client.answer('who', { hits: [], signal: AbortSignal.abort() }), { name: 'AbortError' });
+});
+
 test('typeahead works on it, with delays that overtake each other', async () => {
   const client = new FakeClient({ hits: (question) => [question], delay: (question) => (question === 'slow' ? 30 : 1) });
   const live = typeahead(client, { debounce: 1 });

@@ -3,7 +3,7 @@ import { ModuleError } from '../module-error.js';
 /** What to do about it is for the page to say, by the code. */
 export const UNSAID = '-';
 
-/** The most bytes of the passages of a column, decompressed. */
+/** The most bytes of the passages of a column or a delta, decompressed. */
 const MOST_TEXT = 2 ** 24;
 
 /** Decompresses raw deflate of text, up to a limit. */
@@ -15,13 +15,13 @@ export async function inflate(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       length += next.value.length;
-      if (length > MOST_TEXT) throw new ModuleError(`a column has more than ${MOST_TEXT} bytes`, UNSAID, 'spoiled_answer');
+      if (length > MOST_TEXT) throw new ModuleError(`compressed passages have more than ${MOST_TEXT} bytes`, UNSAID, 'spoiled_answer');
       text += decoder.decode(next.value, { stream: true });
     }
     return text + decoder.decode();
   } catch (error) {
     if (error instanceof ModuleError) throw error;
-    throw new ModuleError('the passages of a column cannot be decompressed', UNSAID, 'spoiled_answer');
+    throw new ModuleError('passages cannot be decompressed', UNSAID, 'spoiled_answer');
   } finally {
     await reader.cancel().catch(() => undefined);
   }
