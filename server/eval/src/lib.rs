@@ -70,8 +70,8 @@ pub use error::EvalError;
 pub use judge::{Judge, gold_passages};
 pub use plot::{Curve, PlotError, Series, accuracy_svg, log_series_svg, reading_svg, series_svg};
 pub use ranking::{
-    CutAt, DEFAULT_KS, QrelsReport, QuestionScores, RankingError, RecallAt, TopK, check_qrels, check_relevant,
-    first_hit, mean_reciprocal_rank, measure_qrels, score_ranking, top_k, trec_order,
+    CutAt, DEFAULT_KS, QrelsReport, QuestionScores, RankingError, RecallAt, TopK, check_qrels,
+    check_relevant, first_hit, mean_reciprocal_rank, measure_qrels, score_ranking, top_k, trec_order,
 };
 pub use reading::{ReadingError, ReadingReport, measure_reading, read_predictions};
 pub use recall::{Recall, recall};
