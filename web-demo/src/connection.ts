@@ -166,8 +166,10 @@ async function describedIndex(): Promise<IndexInfo | undefined> {
 async function staticIndex(): Promise<{ passages: number; buckets: number } | undefined> {
   try {
     const answer = await fetch(STATIC_INDEX, { cache: 'no-cache', credentials: 'omit', referrerPolicy: 'no-referrer' });
+    // The browser lists what was fetched once it is read.
+    const text = await answer.text();
     if (!answer.ok || !(answer.headers.get('content-type') ?? '').includes('json')) return undefined;
-    const { passages, buckets } = (await answer.json()) as { passages: number; buckets?: { files: unknown[] } };
+    const { passages, buckets } = JSON.parse(text) as { passages: number; buckets?: { files: unknown[] } };
     return { passages, buckets: buckets?.files.length ?? 0 };
   } catch {
     return undefined;

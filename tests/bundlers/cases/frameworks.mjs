@@ -36,11 +36,16 @@ const built = ({ command, folder, ...rest }) => ({
   },
 });
 
-/** Types a question into a built example, whose server is behind the same address, and expects what Python finds. */
+/** Types a question into a built example, whose server is behind the same address, in each browser of the job. */
 async function searchIn(job, folder) {
   const url = await job.site(folder, { server: job.server.url });
+  for (const { browser } of job.browsers) await searchWith(browser, url, job.server);
+}
+
+/** Types a question into a page, and expects what Python finds. */
+async function searchWith(browser, url, server) {
   const [{ text, vector }] = QUESTIONS;
-  const { page, close } = await job.browser.open();
+  const { page, close } = await browser.open();
   const said = [];
   page.on('console', (message) => {
     // Browsers ask for an icon, which the examples do not have.
@@ -61,7 +66,7 @@ async function searchIn(job, folder) {
     const expected = nearest(vector, 5).map(({ title }) => title);
     if (titles.join() !== expected.join() || said.length > 0)
       throw new Error(`the page prints ${titles}, expected ${expected}\n${said.join('\n')}`);
-    const likeness = cosine(job.server.searches.at(-1), vector);
+    const likeness = cosine(server.searches.at(-1), vector);
     if (!(likeness >= LEAST_COSINE)) throw new Error(`the vector's cosine to Python's is ${likeness}`);
   } finally {
     await close();
