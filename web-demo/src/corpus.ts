@@ -13,7 +13,7 @@ const EXAMPLES = [
 /** Says how many passages there are. */
 export async function describeCorpus({ index }: Connection): Promise<void> {
   const described = await index;
-  // A nicety; the page says nothing about a number it does not know.
+  // Without a description of the index the page shows no number.
   if (described) byId('corpus').textContent = ` among ${count(described.count)} paragraphs`;
 }
 

@@ -15,14 +15,14 @@ const NAMES: Record<Privacy, string> = {
 
 const MODES = ['plain', 'blurred', 'local', 'bucket', 'encrypted'] as const satisfies readonly Privacy[];
 
-/** Under which the page keeps the mode that was chosen. */
+/** The key under which the browser stores the chosen mode. */
 const STORED = 'privacy';
 
 /** What a choice of a mode changes in the rest of the page. */
 export interface PrivacyView {
-  /** Another mode was chosen: what is under way is of the one before. */
+  /** Called when another mode was chosen: ends the searches under way in the previous one. */
   left(): void;
-  /** Searches are in this mode from here on. */
+  /** Called when searches begin to use this mode. */
   entered(mode: Privacy): void;
 }
 
@@ -32,10 +32,10 @@ export class PrivacyChoice {
   readonly #view: PrivacyView;
   readonly #select = byId<HTMLSelectElement>('privacy');
   readonly #saw = byId('privacy-saw');
-  /** What the server offers, once it has told. */
+  /** The modes that the server offers; `undefined` until it was asked. */
   #modes: PrivacyMode[] | undefined;
   #asking: Promise<PrivacyMode[]> | undefined;
-  /** Whether the server takes vectors; `undefined` until it is known. */
+  /** `true` if the server takes vectors; `undefined` until it is known. */
   #takesPlain: boolean | undefined;
 
   constructor(connection: Connection, view: PrivacyView) {

@@ -362,7 +362,7 @@ mod tests {
         assert!((scores.average_precision - 1.0 / 3.0).abs() < 1e-12, "{scores:?}");
         let of = |cut: &CutAt| (cut.k, cut.precision, cut.mrr);
         let cuts: Vec<_> = scores.cut.iter().map(of).collect();
-        // Of 100 places 96 are empty.
+        // Precision at 100 divides by 100, although four passages were found.
         assert_eq!(cuts, [(1, 0.0, 0.0), (2, 0.5, 0.5), (100, 0.02, 0.5)]);
         let ndcg: Vec<f64> = scores.cut.iter().map(|cut| cut.ndcg).collect();
         let at_2 = (1.0 / 3f64.log2()) / (2.0 + 1.0 / 3f64.log2());

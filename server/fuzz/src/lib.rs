@@ -1,7 +1,7 @@
 //! Fuzz targets: the parsers of `dpr` that read a file or a request, as functions of bytes.
 //!
-//! Of encrypted search the formats have targets: the manifest, the messages and the delta. The files of a whole table,
-//! and what a server checks of a message beyond its form, are tested in `dpr-private`.
+//! Encrypted search has targets for its formats: the manifest, the messages and the delta. The files of private tables,
+//! and the checks of a message's content, have tests in `dpr-private`.
 //!
 //! A target returns whatever the bytes are; a panic, an overflow, a hang or memory without bound is a bug. Each goes
 //! through the public function that reads the file or the body, with checksums put right, so that the parser behind

@@ -37,7 +37,7 @@ mod tests {
             (vec![0.0, 0.0, 7.0], 7e-5),
             (vec![1.0; 2000], 1.0),
             ([vec![1.0; 1998], vec![50.0; 2]].concat(), 2.0),
-            // More than one in a thousand are none that stand alone.
+            // Ten of 2,000 are more than one in a thousand: they are no outliers.
             ([vec![1.0; 1990], vec![50.0; 10]].concat(), 50.0),
         ] {
             let limit = limit(lengths.clone());

@@ -38,7 +38,7 @@ struct Requests {
     /// `true` while the socket has bytes that its peer has not taken yet: the end of an answer is written after its
     /// request has ended.
     is_writing: bool,
-    /// Since when there is no request and nothing to write.
+    /// The time at which the connection became idle: without a request and with nothing to write.
     idle: Instant,
 }
 

@@ -34,8 +34,8 @@ pub struct IndexBody {
     pub removed: usize,
     /// Passages added, replaced or deleted since that version was built, one by one.
     pub changes: u64,
-    /// Whether plain questions are answered: vectors by `POST /v1/search`. A server for private questions alone refuses
-    /// them, and `GET /v1/private` tells its modes.
+    /// `true` if `POST /v1/search` answers vectors. A server that answers private questions alone refuses them, and
+    /// `GET /v1/private` lists its modes.
     pub plain: bool,
 }
 

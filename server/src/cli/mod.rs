@@ -166,7 +166,7 @@ pub fn main(abort: Abort) -> ExitCode {
     let traces = match traces {
         Ok(traces) => traces,
         Err(error) => {
-            // Of two errors the first is told.
+            // The error of the traces is reported; one of the log's filter, if there is any, is not.
             let _ = logging::start(cli.log_format, None);
             return failed(error.as_ref());
         }

@@ -203,7 +203,7 @@ fn judged_passages_are_measured_as_trec_eval_does() {
     succeed(eval(&bench, &["--qrels", "qrels.tsv"]).args(["--out", "judged"]));
     let run = ["eval", "run", "--run", "judged/bm25.run.gz", "--qrels", "qrels.tsv", "--k", "1,20", "--json"];
     assert_eq!(&json(&mut bench.dpr(&run)), bm25);
-    // Scores alone decide.
+    // Passages are ordered by their scores, whatever the ranks of the file say.
     bench.write("unranked.run", "1 Q0 m#1 0 2.0 x\n1 Q0 m#0 0 1.0 x\n");
     bench.write("ranked.run", "1 Q0 m#1 1 2.0 x\n1 Q0 m#0 2 1.0 x\n");
     let [unranked, ranked] = ["unranked.run", "ranked.run"]

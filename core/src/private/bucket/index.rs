@@ -241,7 +241,7 @@ mod tests {
         let narrow = encode(&[0.5; 16], 8);
         assert_eq!(index.add(3, &narrow, 2), Err(LocalError::Dims { codes: 8, projection: 16 }.into()));
         assert!(matches!(index.add(3, &codes[..30], 2), Err(BucketError::Local(LocalError::Codes(_)))));
-        // Those of the nine other buckets are counted with them.
+        // The limit holds for the passages of all buckets together: nine are added already.
         for many in [MAX_PASSAGES - 9 * EACH + 1, usize::MAX] {
             let refused = index.add(3, &codes, many);
             assert!(matches!(refused, Err(BucketError::Local(LocalError::TooMany { .. }))), "{many}");

@@ -219,7 +219,7 @@ mod tests {
                 assert!(cosine > 0.95, "{dims} {longer}: {cosine}");
             }
         }
-        // All of the length in one number, no length, and none that is a number.
+        // A row along one axis, a row of zeros, and rows with a number that is not finite.
         assert_eq!(rounded_row(&[0.0, -1e9, 0.0], 1.0), [0, -44, 0]);
         assert_eq!(rounded_row(&[0.0; 3], 1e6), [0; 3]);
         for wrong in [f64::NAN, f64::INFINITY] {

@@ -60,7 +60,7 @@ fn within(part: &Field<'_>, left: &mut usize) -> Result<NormalizerWrapper, Strin
             };
             growth = match &what {
                 ReplacePattern::String(text) if !text.is_empty() => content.len().div_ceil(text.len()).max(1),
-                // A match of one byte, or of none between two others.
+                // An expression may match each byte, or the empty text between two bytes.
                 _ => content.len() + 1,
             };
             Replace::new(what, content)

@@ -33,7 +33,7 @@ struct Reader {
     heading_at: usize,
     /// The lines of the open block of HTML.
     html: String,
-    /// Whether a `<script>` or `<style>` within a paragraph is open.
+    /// `true` inside a `<script>` or `<style>` of a paragraph, whose content is not text.
     is_program: bool,
 }
 

@@ -15,9 +15,9 @@ const VOID: [&str; 14] = [
 pub(super) struct Tag<'a> {
     /// The name as it is written.
     pub(super) name: &'a str,
-    /// Whether it is `</name>`.
+    /// `true` for an end tag, `</name>`.
     pub(super) is_end: bool,
-    /// Whether it ends in `/>`, which only XML, SVG and MathML take for an element without content.
+    /// `true` for a self-closing tag, `<name/>`: in XML, SVG and MathML an element without content, in HTML a start tag.
     pub(super) is_empty: bool,
     /// The offset of what follows it.
     end: usize,

@@ -219,9 +219,9 @@ pub enum ModelError {
         "the question encoder says {question} and the passage encoder {passage} of whether vectors are scaled to length 1: say one for both"
     )]
     Lengths {
-        /// Whether the question encoder scales them.
+        /// `true` if the question encoder scales its vectors to length 1.
         question: bool,
-        /// Whether the passage encoder scales them.
+        /// `true` if the passage encoder scales its vectors to length 1.
         passage: bool,
     },
     /// A model of sentence-transformers that does not make one vector of a text.

@@ -93,7 +93,7 @@ impl VectorSet {
     }
 }
 
-/// Returns the error of a path at which there is no manifest: of an encoding that was begun, or of none.
+/// Returns the error of a path without a manifest: an unfinished encoding, a path of something else, or a missing one.
 fn without_manifest(dir: &Path) -> VectorsError {
     let path = dir.to_path_buf();
     match (dir.join(SPEC).is_file(), dir.exists()) {

@@ -31,7 +31,7 @@ pub(super) fn check(manifest: &SiteManifest, bytes: u64, most: &Limits) -> Resul
     for file in manifest.files().filter(|file| !is_of_encoder(&file.url)) {
         within(&file.url, file.entry.bytes, most.file, "make smaller buckets, or split the passages")?;
     }
-    // Of buckets and packs some are read at a time.
+    // A search of buckets or packs reads a few files, so that their sum has no limit.
     if manifest.buckets.is_some() || manifest.pack_bytes.is_some() {
         return Ok(());
     }

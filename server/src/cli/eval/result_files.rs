@@ -131,7 +131,7 @@ impl StagedResults {
         let (new, old): (Vec<_>, Vec<_>) = ranking_files().into_iter().partition(is_new);
         if !new.is_empty() {
             for path in old.iter().map(|name| self.dir.join(name)) {
-                // Regular files alone: links are the user's.
+                // Links are left: this program writes regular files.
                 if fs_err::symlink_metadata(&path).is_ok_and(|file| file.is_file()) {
                     fs_err::remove_file(&path)?;
                 }

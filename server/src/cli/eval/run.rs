@@ -73,7 +73,7 @@ fn table(report: &QrelsReport) -> String {
     ];
     figures.extend(recall.iter().map(|recall| (format!("recall@{}", recall.k), recall.recall)));
     figures.extend(cut.iter().map(|cut| (format!("P@{}", cut.k), cut.precision)));
-    // Those at 10 are always there.
+    // nDCG@10 and MRR@10 are among the figures already.
     let others = || cut.iter().filter(|cut| cut.k != 10);
     figures.extend(others().map(|cut| (format!("nDCG@{}", cut.k), cut.ndcg)));
     figures.extend(others().map(|cut| (format!("MRR@{}", cut.k), cut.mrr)));

@@ -19,7 +19,7 @@ interface Entry {
   renderedAt: number;
 }
 
-/** What a question without a word is answered with. */
+/** The result for a blank question, which is not searched. */
 const NOTHING: SearchResult = {
   hits: [],
   timings: { encodeMs: 0, searchMs: 0, tookMs: 0 },

@@ -19,7 +19,7 @@ import { FAKE_MODEL, fakeTokens, fakeVector } from './fake-encoder.js';
 /** Nobody is there. */
 const ADDRESS = 'https://dpr.test/v1/search';
 
-/** As long for each. */
+/** Timings with the same duration for each step. */
 const times = (ms: number) => ({ encodeMs: ms, searchMs: ms, tookMs: ms });
 const hitOf = (hit: FakeHit, position: number): Hit => ({
   id: `passage-${position + 1}`,
