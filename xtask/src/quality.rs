@@ -8,6 +8,7 @@ mod paper;
 mod privacy;
 mod questions;
 mod reader;
+mod rounds;
 mod seeds;
 mod small;
 
@@ -36,6 +37,7 @@ const STARTER: &str = "as-downloaded";
 parts!(
     "quality":
     Training "training",
+    Rounds "rounds",
     Distant "distant",
     Ict "ict",
     Distill "distill",
@@ -100,6 +102,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         let work = Work::new(folder, &data, &sizes)?;
         match part {
             Part::Training => work.training()?,
+            Part::Rounds => work.rounds()?,
             Part::Distant => work.distant()?,
             Part::Ict => work.ict()?,
             Part::Distill => work.distill()?,
@@ -145,7 +148,7 @@ impl<'a> Work<'a> {
     fn training(&self) -> Outcome {
         self.hold_out(&self.mine_of_squad_sets("gold")?, &[])?;
         let corpus = self.path("corpus.tsv");
-        self.data.mix(BLOCKS, &corpus)?;
+        self.data.mix(SQUAD, 0..BLOCKS, &corpus)?;
         let mut models = vec![(STARTER.to_owned(), DEMO_MODEL.to_owned())];
         for (name, data, warm_up, epochs) in [("1000", "some", "10", "2"), ("all", "all", "50", "1")] {
             models.extend(self.train_seeds(name, data, &["--warm-up", warm_up, "--epochs", epochs])?);
@@ -336,7 +339,9 @@ fn held_out(sizes: &[&str]) -> Vec<String> {
 /// Begins a training run, or goes on with it.
 fn go_on(run: &str, arguments: &[&str]) -> Outcome {
     let task = arguments.first().copied().unwrap_or_default();
-    match Path::new(run).join("config.toml").exists() {
+    let is_begun =
+        ["config.toml", "rounds.json"].iter().any(|settings| Path::new(run).join(settings).exists());
+    match is_begun {
         true => process::run(&mut command(dpr(), &[task, "--resume", "--out", run])),
         false => process::run(command(dpr(), arguments).args(["--device", "cpu", "--out", run])),
     }

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::demo_data::ENCODING;
 use crate::failure::{Failure, Outcome};
-use crate::paths::{SQUAD, dpr};
+use crate::paths::dpr;
 use crate::process::{self, command, output};
 use crate::stamp::Stamp;
 
@@ -44,12 +44,13 @@ impl Wikipedia {
         Ok(blocks)
     }
 
-    /// Writes `corpus`: the paragraphs of SQuAD dev, then blocks of Wikipedia drawn at random.
-    pub(crate) fn mix(&self, blocks: usize, corpus: &str) -> Outcome {
+    /// Writes `corpus`: the paragraphs of a SQuAD file, then blocks of Wikipedia drawn at random, as
+    /// [`drawn_blocks`](Self::drawn_blocks).
+    pub(crate) fn mix(&self, squad: &str, drawn: Range<usize>, corpus: &str) -> Outcome {
         let part = format!("{corpus}.part");
-        let convert = ["data", "convert", "--input", SQUAD, "--out", &part, "--to", "psgs-tsv", "--lossy"];
+        let convert = ["data", "convert", "--input", squad, "--out", &part, "--to", "psgs-tsv", "--lossy"];
         output(&mut command(dpr(), &convert))?;
-        self.append(0..blocks, false, &part)?;
+        self.append(drawn, false, &part)?;
         whole(&part, corpus)
     }
 

@@ -43,6 +43,7 @@ mod progress;
 #[cfg_attr(not(feature = "eval"), allow(dead_code, reason = "evaluation uses the rest"))]
 mod ranked;
 mod reading;
+mod reference;
 mod rerank;
 pub mod search;
 pub mod serve;
@@ -76,6 +77,9 @@ struct Cli {
     /// Print the licences of the software in this program
     #[arg(long)]
     licenses: bool,
+    /// Print the help of all commands as Markdown
+    #[arg(long, hide = true, conflicts_with = "licenses")]
+    print_reference: bool,
     #[command(subcommand)]
     command: Option<Command>,
     /// Form of the log lines on standard error
@@ -179,6 +183,7 @@ pub fn main(abort: Abort) -> ExitCode {
     let outcome = match cli.command {
         Some(command) => run(command),
         None if cli.licenses => output::print(THIRD_PARTY),
+        None if cli.print_reference => output::print(&reference::markdown(command())),
         None => Err("there is no command to run: `dpr --help` names them".into()),
     };
     if let Some(traces) = traces {

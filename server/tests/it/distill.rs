@@ -413,7 +413,7 @@ fn the_files_of_configs_say_every_default() {
     let small = PairConfig::read(&read("reader-cpu.toml").0).unwrap();
     assert_eq!((small.run.batch_size, small.optimiser.clip), (16, PairConfig::default().optimiser.clip));
     PairConfig::read(&read("reranker-cpu.toml").0).unwrap();
-    for name in ["small-cpu.toml", "ict.toml", "korean-cpu.toml", "korean-cloze.toml"] {
+    for name in ["small-cpu.toml", "rounds-cpu.toml", "ict.toml", "korean-cpu.toml", "korean-cloze.toml"] {
         let (path, text) = read(name);
         TrainConfig::read(&path).unwrap();
         assert!(!text.contains("is as in nq-paper.toml"), "{name}: nq-paper.toml is not what is left out");

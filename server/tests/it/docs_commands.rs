@@ -2,6 +2,7 @@
 //! of the guides and of the page of private modes are run, in the order of the book, on small files with the names that
 //! the guides use.
 
+use crate::support::common::{Bench, succeed};
 use crate::support::docs;
 
 use std::collections::BTreeSet;
@@ -114,6 +115,26 @@ fn the_examples_of_every_help_text_and_configuration_parse() {
         }
     }
     assert!(parsed > 40, "only {parsed} examples were found");
+}
+
+#[test]
+fn the_reference_page_is_the_help_that_the_program_prints() {
+    let bench = Bench::new();
+    // Values of the reader's environment are no part of it.
+    let printed = succeed(bench.dpr(&["--print-reference"]).env("DPR_DEVICE", "wgpu"));
+    let page = fs_err::read_to_string(root().join("docs/reference/cli.md")).unwrap();
+    assert!(
+        printed == page,
+        "docs/reference/cli.md is another help: print it anew with `dpr --print-reference > docs/reference/cli.md`"
+    );
+    for section in ["## `dpr`", "## `dpr serve`", "## `dpr data mine`", "## `dpr eval retrieval`"] {
+        assert_eq!(page.lines().filter(|line| *line == section).count(), 1, "{section}");
+    }
+    assert!(
+        page.contains("[env: DPR_DEVICE]") && !page.contains("DPR_DEVICE="),
+        "environment variables are named"
+    );
+    assert!(page.lines().all(|line| line.chars().count() <= 120), "a line of more than 120 columns");
 }
 
 #[test]

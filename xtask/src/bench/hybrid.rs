@@ -22,7 +22,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {folder}: {error}")))?;
     let [corpus, vectors, index, results] =
         ["corpus.tsv", "vectors", "index", "results"].map(|name| format!("{folder}/{name}"));
-    data.mix(blocks, &corpus)?;
+    data.mix(SQUAD, 0..blocks, &corpus)?;
     encode(&format!("hybrid-{blocks}"), DEMO_MODEL, &corpus, &vectors, &[])?;
     output(&mut command(dpr(), &["index", "--vectors", &vectors, "--out", &index, "--sparse", "english"]))?;
 

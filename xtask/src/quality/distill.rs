@@ -18,7 +18,7 @@ impl Work<'_> {
         let import = ["import", "--question", MPNET, "--pooling", "mean", "--normalize", "--out", &teacher];
         once(&teacher, &import)?;
         let corpus = self.path("corpus.tsv");
-        self.data.mix(TEACHER_BLOCKS, &corpus)?;
+        self.data.mix(SQUAD, 0..TEACHER_BLOCKS, &corpus)?;
         let index = self.index("teacher", &teacher, &corpus, &[])?;
         let run = self.path("student");
         let questions = ["nq-dev.tsv", "trivia-dev.tsv", "wq-train.json", "trec-train.tsv"]

@@ -173,7 +173,7 @@ impl Work<'_> {
         self.hold_out(&self.mine_of_squad_sets("gold")?, &SIZES)?;
         let corpus = self.corpus();
         if !Path::new(&corpus).exists() {
-            self.data.mix(BLOCKS, &corpus)?;
+            self.data.mix(SQUAD, 0..BLOCKS, &corpus)?;
         }
         let start = self.path("start");
         let import =

@@ -17,7 +17,7 @@ impl Work<'_> {
     /// tuned on.
     pub(super) fn made_questions(&self) -> Outcome {
         let corpus = self.path("corpus.tsv");
-        self.data.mix(BLOCKS, &corpus)?;
+        self.data.mix(SQUAD, 0..BLOCKS, &corpus)?;
         let index = self.index("starter", DEMO_MODEL, &corpus, &["--sparse", "english"])?;
         let real = self.tune(DEMO_MODEL, &index, &["--questions", SQUAD, "--limit", TUNED_ON])?;
         let mut rows =

@@ -62,7 +62,7 @@ impl Work<'_> {
     /// Answers questions of SQuAD dev among its paragraphs and blocks of Wikipedia.
     fn end_to_end(&self, reader: &str) -> Outcome {
         let corpus = self.path("corpus.tsv");
-        self.data.mix(BLOCKS, &corpus)?;
+        self.data.mix(SQUAD, 0..BLOCKS, &corpus)?;
         let index = self.index("starter", DEMO_MODEL, &corpus, &["--sparse", "english"])?;
         let lambda = self.tune(DEMO_MODEL, &index, &["--questions", SQUAD, "--limit", TUNED_ON])?;
         let results = self.path("results");
