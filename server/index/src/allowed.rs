@@ -41,9 +41,9 @@ pub(super) fn search_allowed(
     let mut top = TopK::new(k);
     matrix.offer(query, &picked(best), &mut top, cancel)?;
     let floor = f64::from(top.floor());
-    // An equal score of a lower row is better.
+    // An equal score of a lower row is better, and a bound that is not a number rules nothing out.
     bounded.drain(..first);
-    bounded.retain(|(bound, _)| *bound >= floor);
+    bounded.retain(|(bound, _)| bound.partial_cmp(&floor) != Some(Ordering::Less));
     matrix.offer(query, &picked(&bounded), &mut top, cancel)?;
     Ok(top.into_rows(k))
 }

@@ -36,9 +36,10 @@ pub enum MatrixError {
     NotFinite { row: usize, id: String, position: usize },
     /// A vector so long that inner products overflow f32.
     #[error(
-        "a passage's vector is so long (norm {norm:e}) that inner products overflow: normalise the vectors"
+        "the vector of passage `{id}` has norm {norm:.2e}, must have {max:.2e} at most, above which inner products \
+         overflow: normalise the vectors"
     )]
-    Overflow { norm: f64 },
+    Overflow { id: String, norm: f64, max: f64 },
 }
 
 /// The error of opening an index.
@@ -218,6 +219,9 @@ pub enum UpdateError {
     /// The write-ahead log could not be written once, so that nobody knows what of it is on the disk.
     #[error("{} could not be written ({reason}): make room and start again; what was acknowledged is kept", path.display())]
     LogBroken { path: PathBuf, reason: String },
+    /// An update panicked, so that nobody knows how much of it is applied in memory.
+    #[error("an update of the index {} panicked: start again; what was acknowledged is kept", path.display())]
+    Torn { path: PathBuf },
     /// The update does not fit a frame of the log.
     #[error("the update is larger than 1 GiB: send its passages in several")]
     TooLarge,
@@ -240,9 +244,10 @@ pub enum UpdateError {
     Change(#[from] ChangeError),
     /// A passage to add has a vector so long that inner products overflow f32.
     #[error(
-        "a passage's vector is so long (norm {norm:e}) that inner products overflow: normalise the vectors"
+        "the vector of passage `{id}` has norm {norm:.2e}, must have {max:.2e} at most, above which inner products \
+         overflow: normalise the vectors"
     )]
-    Overflow { norm: f64 },
+    Overflow { id: String, norm: f64, max: f64 },
 }
 
 /// The error of a search by vectors.

@@ -314,7 +314,9 @@ fn what_another_program_wrote_wrongly_is_an_error_where_it_is_read() {
         wrong[last] ^= 1;
         forge(out, name, &wrong, true);
         LoadedIndex::open(out).unwrap();
-        assert_eq!(verify(out).unwrap().problems.len(), 1, "{name}");
+        let problems = verify(out).unwrap().problems;
+        let (problem, damaged) = (problems[0].to_string(), format!("{name} is damaged"));
+        assert!(problems.len() == 1 && problem.contains(&damaged), "{name}: {problems:?}");
     }
 }
 
@@ -337,7 +339,7 @@ fn what_cannot_be_indexed_is_refused_and_the_old_index_stays() {
         (&twice, "`p7` is at row 7 and again at row 31"),
         (&none, "no vectors to index"),
         (&short, "159 numbers are not 40 vectors of 4"),
-        (&long, "inner products overflow"),
+        (&long, "the vector of passage `p0` has norm 1.00e30, must have 6.52e18 at most"),
     ] {
         let message = build_index(bad, out, &options(IndexKind::Exact), &Silent).unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");

@@ -78,7 +78,8 @@ impl StagedDir {
     /// Syncs everything and renames to the target, which must not exist or be an empty directory.
     ///
     /// # Errors
-    /// An I/O error that names the path; the target is then as it was, and the staged files are removed.
+    /// An I/O error that names the path; the target is then as it was, and the staged files are removed, unless the
+    /// rename was done and could not be synced.
     pub fn publish(self) -> io::Result<()> {
         let parent = OpenDir::open(&parent_of(&self.target))?;
         sync_tree(self.temp.path())?;

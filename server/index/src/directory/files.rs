@@ -12,8 +12,8 @@ use crate::deferred::{CheckedFile, Damage};
 use crate::hnsw::Graph;
 use crate::quantized::AnyQuantized;
 use crate::sparse::SparseIndex;
-use crate::vectors::Rows;
 use crate::vectors::blocks::{Blocks, are_finite};
+use crate::vectors::{Rows, is_squared_norm};
 use crate::{
     ExactIndex, FileError, HnswIndex, IndexKind, IndexManifest, Matrix, OpenError, Storage, StoredPassages,
     VectorIndex,
@@ -71,8 +71,9 @@ impl Files {
             self.map_checked(VECTORS_BLOCKS)?;
         }
         self.check_count(&file)?;
-        let is_known =
-            self.manifest.crc32.contains_key(VECTORS) && is_finite.into_inner() && max_squared_norm >= 0.0;
+        let is_known = self.manifest.crc32.contains_key(VECTORS)
+            && is_finite.into_inner()
+            && is_squared_norm(max_squared_norm);
         let id_of = |row| passages.id(row).unwrap_or_default();
         let rows = Rows::of_file(file);
         match is_known {
@@ -82,10 +83,12 @@ impl Files {
     }
 
     /// Opens the vectors, whose blocks are checked when a vector of theirs is first read. Returns `None` where the
-    /// version has no checksums of blocks, or the machine is big-endian.
+    /// version has no checksums of blocks, the manifest's norm is none that vectors may have, or the machine is
+    /// big-endian.
     pub(crate) fn matrix_unchecked(&self, damage: &Arc<Damage>) -> Result<Option<Matrix>, OpenError> {
         let IndexManifest { count, dim, max_squared_norm, .. } = self.manifest;
-        if !self.manifest.files.contains_key(VECTORS_BLOCKS) || max_squared_norm.is_nan() {
+        // Scores are bounded by this norm, so that it must be one that a vector may have.
+        if !self.manifest.files.contains_key(VECTORS_BLOCKS) || !is_squared_norm(max_squared_norm) {
             return Ok(None);
         }
         let (file, sums) = (self.map(VECTORS)?, self.map_checked(VECTORS_BLOCKS)?);

@@ -189,6 +189,9 @@ impl LoadedIndex {
     ///
     /// # Errors
     /// As [`matrix`](Self::matrix).
+    ///
+    /// # Panics
+    /// When `row` is not below the number of passages; rows that a search returned are.
     pub fn vector(&self, row: usize) -> Result<&[f32], FileError> {
         let vector = self.matrix.row(row);
         self.check_damage().map(|()| vector)

@@ -71,8 +71,8 @@ pub(crate) struct Pointer {
 pub(crate) struct Publisher {
     path: PathBuf,
     next: u64,
-    /// The version in use when the right was given.
-    before: Option<u64>,
+    /// The version in use when the right was given; where the pointer could not be read, every version there.
+    before: Vec<u64>,
     lock: Arc<DirLock>,
 }
 
@@ -142,15 +142,35 @@ impl IndexDir {
     }
 
     /// Returns the right to publish the next version, to whoever holds the lock already. What killed processes placed
-    /// and did not put in use is removed.
+    /// and did not put in use is removed, unless the pointer, which says what is in use, cannot be read.
     pub(crate) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
-        let before = self.pointer().ok().map(|pointer| pointer.version);
-        if let Some(in_use) = before {
+        let pointer = self.pointer();
+        if let Ok(Pointer { version: in_use, .. }) = &pointer {
             // Without the lock another process may be about to put one of them in use.
             lock.check()?;
-            self.remove_after(in_use)?;
+            self.remove_after(*in_use)?;
         }
-        let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
+        let versions = self.versions()?;
+        let newest = versions.iter().copied().max().unwrap_or(0);
+        let next = newest.checked_add(1).ok_or_else(|| {
+            let reason = format!(
+                "it has version {newest}, after which there is none: use another directory (`dpr index snapshot` \
+                 copies an index)"
+            );
+            FileError::corrupt(&self.path, reason)
+        })?;
+        let before = match pointer {
+            Ok(Pointer { version, .. }) => vec![version],
+            Err(error) => {
+                if !versions.is_empty() {
+                    tracing::warn!(
+                        "which version is in use is not known ({error}): all that are there, and their updates, are \
+                         kept until the build after this one"
+                    );
+                }
+                versions
+            }
+        };
         Ok(Publisher { path: self.path.clone(), next, before, lock })
     }
 
@@ -193,7 +213,9 @@ impl IndexDir {
     /// path.
     fn refuse_foreign(&self) -> Result<(), FileError> {
         dpr_files::refuse_foreign(&self.path, |name| {
-            matches!(name, CURRENT | COMPACTING) || parse_version(name).is_some() || parse_log(name).is_some()
+            let of_a_version =
+                parse_version(name).or_else(|| parse_log(name)).or_else(|| parse_private(name));
+            matches!(name, CURRENT | COMPACTING) || of_a_version.is_some()
         })
     }
 
@@ -280,13 +302,13 @@ impl Publisher {
     }
 
     /// Removes all versions and logs but those in use and the ones before. The version is published: failing to tidy
-    /// up must not make it look otherwise.
+    /// up must not make it look otherwise. Private tables stay until others are built, which get the dimensions and
+    /// the parameter set of these.
     pub(crate) fn tidy(&self) {
         let dir = IndexDir::new(&self.path);
         let Ok(Pointer { version: current, .. }) = dir.pointer() else { return };
         let versions = dir.versions().unwrap_or_default();
-        let before = self.before.filter(|before| *before != current);
-        let kept = |version: u64| version == current || Some(version) == before;
+        let kept = |version: u64| version == current || self.before.contains(&version);
         for version in versions.into_iter().filter(|version| !kept(*version)) {
             let path = dir.version_path(version);
             if let Err(error) = fs::remove_dir_all(&path) {
@@ -320,15 +342,20 @@ impl Pointer {
 }
 
 fn parse_version(name: &str) -> Option<u64> {
-    name.strip_prefix(VERSION_PREFIX)?.parse().ok()
+    number(name.strip_prefix(VERSION_PREFIX)?)
 }
 
 fn parse_private(name: &str) -> Option<u64> {
-    name.strip_prefix(PRIVATE_PREFIX)?.parse().ok()
+    number(name.strip_prefix(PRIVATE_PREFIX)?)
 }
 
 fn parse_log(name: &str) -> Option<u64> {
-    name.strip_prefix(LOG_PREFIX)?.strip_suffix(LOG_SUFFIX)?.parse().ok()
+    number(name.strip_prefix(LOG_PREFIX)?.strip_suffix(LOG_SUFFIX)?)
+}
+
+/// Returns the number of a version as its names have it: without a sign and without zeros before it.
+fn number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }
 
 #[cfg(test)]

@@ -34,7 +34,10 @@ pub enum SearchError {
     #[error("the index has no vectors")]
     NoVectors,
     /// A filter that no passage passes.
-    #[error("the index holds no passage with these ids, titles and metadata")]
+    #[error(
+        "the index holds no passage with these ids, titles and metadata; names of fields and types of values must be \
+         those of the passages: the number 2020 is not the text \"2020\""
+    )]
     NothingAllowed,
     /// A filter by metadata where the backend keeps none.
     #[error("the passages are kept without metadata, so that they cannot be filtered by it: load them again")]

@@ -216,14 +216,15 @@ impl HnswIndex {
 }
 
 fn candidates(ef_search: usize, k: usize) -> usize {
-    ef_search.max(k + k / 2)
+    ef_search.max(k.saturating_add(k / 2))
 }
 
 /// Returns the [`VectorIndex::cost`] of one query of a graph of so many rows of so many numbers.
 pub(super) fn cost(ef_search: usize, (rows, dim): (usize, usize), k: usize, filtered: bool) -> u64 {
-    let (rows, passed) = (rows as u64, (candidates(ef_search, k) * LINKS_PASSED) as u64);
+    // A manifest may name any number of candidates.
+    let (rows, passed) = (rows as u64, candidates(ef_search, k).saturating_mul(LINKS_PASSED) as u64);
     // Among few rows these are scored exactly: as many as the graph would pass to meet them, at most.
-    let exactly = if filtered { (passed * rows).isqrt() } else { 0 };
+    let exactly = if filtered { passed.saturating_mul(rows).isqrt() } else { 0 };
     dim as u64 * (passed / 4 + exactly).min(rows)
 }
 

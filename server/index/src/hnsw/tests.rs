@@ -29,6 +29,15 @@ fn embedding(question: &[f32]) -> Embedding {
 }
 
 #[test]
+fn a_search_that_keeps_any_number_of_candidates_costs_a_look_at_every_row_at_most() {
+    for ef_search in [usize::MAX / 20, usize::MAX / 2, usize::MAX] {
+        for filtered in [false, true] {
+            assert_eq!(cost(ef_search, (COUNT, 8), 10, filtered), 8 * COUNT as u64, "{ef_search}");
+        }
+    }
+}
+
+#[test]
 fn signs_leave_out_rows_that_no_search_keeps_whatever_the_vectors_are() {
     type Number = fn(&mut SplitMix, usize, usize) -> f32;
     let vectors: [(&str, Number); 6] = [

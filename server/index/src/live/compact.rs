@@ -93,7 +93,8 @@ impl IndexWriter {
     /// `threads` index words, where the index has some; 0 means one for each processor. `stop` gives up.
     ///
     /// # Errors
-    /// [`CompactError`]: no passage is left, a full disk, or `stop` was set. The version in use stays.
+    /// [`CompactError`]: no passage is left, a full disk, an update that panicked, or `stop` was set. The version in
+    /// use stays.
     pub fn compact(
         &self,
         threads: usize,

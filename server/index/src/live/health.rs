@@ -9,7 +9,8 @@ use dpr_files::{BackgroundState, lock};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The reason why the write-ahead log takes no more updates, if it takes none: they are refused until a new version
-    /// is built, which has a log of its own, or the index is opened again.
+    /// is built, which has a log of its own, or the index is opened again. After an update that panicked no version is
+    /// built, and only opening the index again helps.
     pub log_broken: Option<String>,
     /// The time since a follower last served what the directory holds, if it knows that it serves something older: a
     /// new version or the log cannot be read, or belongs to another model.

@@ -191,7 +191,7 @@ impl Snapshot {
         self.base.check_query(query, k)?;
         self.delta.check(query)?;
         let found = match self.kept.is_empty() {
-            true => Vec::new(),
+            true => self.base.check_damage().map(|()| Vec::new())?,
             false => self.search_base(index, query, k, allowed, cancel)?,
         };
         if self.delta.alive().is_empty() {

@@ -19,6 +19,8 @@ impl WordIndex for Snapshot {
         allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
+        // Damage of any file of the version ends searches by words too, as it ends those by vectors.
+        self.base().check_damage()?;
         let Some(words) = self.base().sparse()? else { return Ok(vec![Vec::new(); questions.len()]) };
         let both = allowed.map(|allowed| self.kept().intersection(allowed));
         let alive = both.as_ref().or_else(|| (self.removed() > 0).then(|| self.kept()));
@@ -45,6 +47,7 @@ impl WordIndex for Snapshot {
                 Ok::<(), SparseError>(())
             })?;
         }
+        self.base().check_damage()?;
         Ok(found)
     }
 }

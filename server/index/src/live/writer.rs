@@ -10,7 +10,7 @@ use super::preparation::{Preparation, PreparationError};
 use super::state::{Resolved, State};
 use super::{DeltaLimit, LiveIndex, NewPassage};
 use crate::directory::pointer::Pointer;
-use crate::vectors::squared_norm;
+use crate::vectors::{overflow, squared_norm};
 use crate::wal::header::Header;
 use crate::wal::reader::write_new;
 use crate::wal::record::Change;
@@ -142,18 +142,16 @@ impl IndexWriter {
     ///
     /// # Errors
     /// [`UpdateError`]: no passages, an id or a text that is blank, a part that is longer than [`limits`] allow, an
-    /// id that is given twice, a vector of another length or too long, a delta that is full, or a log that cannot be
-    /// written.
+    /// id that is given twice, a vector of another length or too long, a delta that is full, a log that cannot be
+    /// written, or an update before this one that panicked.
     pub fn put(&self, passages: Vec<NewPassage>) -> Result<Put, UpdateError> {
         let dim = self.live.snapshot().base().manifest.dim;
         for (position, NewPassage { passage, vector }) in passages.iter().enumerate() {
             ChangeError::check_fields(position, passage)?;
             limits::check(passage)?;
             ChangeError::check_vector(&passage.id, vector.as_slice(), dim)?;
-            let norm = squared_norm(vector.as_slice());
-            // As in a matrix.
-            if norm > f64::from(f32::MAX) / 8.0 {
-                return Err(UpdateError::Overflow { norm: norm.sqrt() });
+            if let Some((norm, max)) = overflow(squared_norm(vector.as_slice())) {
+                return Err(UpdateError::Overflow { id: passage.id.clone(), norm, max });
             }
         }
         self.submit(passages.into_iter().map(Change::Put).collect())
@@ -171,9 +169,9 @@ impl IndexWriter {
 
     pub(super) fn inner(&self) -> Result<MutexGuard<'_, Inner>, UpdateError> {
         self.inner.lock().map_err(|_| {
-            let reason = "an update failed in the middle".to_owned();
-            self.live.health.set_log_broken(Some(reason.clone()));
-            UpdateError::LogBroken { path: self.dir.clone(), reason }
+            let torn = UpdateError::Torn { path: self.dir.clone() };
+            self.live.health.set_log_broken(Some(torn.to_string()));
+            torn
         })
     }
 
@@ -215,7 +213,7 @@ mod tests {
 
     use super::super::testing::{build, new};
     use super::*;
-    use crate::VectorIndex as _;
+    use crate::{CompactError, VectorIndex as _};
     use dpr_files::progress::Silent;
 
     #[test]
@@ -261,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_that_are_refused_after_a_panic_do_not_pile_up() {
+    fn updates_and_compactions_are_refused_after_a_panic_until_the_index_is_opened_again() {
         let root = tempfile::tempdir().unwrap();
         build(root.path(), 20);
         let writer = IndexWriter::open(root.path(), "a test").unwrap();
@@ -274,9 +272,19 @@ mod tests {
         });
         for number in 0..3 {
             let refused = writer.put(vec![new("a", number)]).unwrap_err();
-            assert!(matches!(refused, UpdateError::LogBroken { .. }), "{refused}");
+            assert!(matches!(refused, UpdateError::Torn { .. }), "{refused}");
             assert!(writer.queue.lock().unwrap().is_empty());
         }
+        let path = root.path().display();
+        let said =
+            format!("an update of the index {path} panicked: start again; what was acknowledged is kept");
+        // A compaction would build from a state that may hold half of an update.
+        let refused = writer.compact(1, &Arc::default(), &Silent).unwrap_err();
+        assert!(matches!(refused, CompactError::Log(UpdateError::Torn { .. })), "{refused}");
+        assert_eq!(refused.to_string(), said);
+        assert_eq!(writer.live().health().log_broken, Some(said));
+        drop(writer);
+        IndexWriter::open(root.path(), "a test").unwrap().put(vec![new("a", 1)]).unwrap();
     }
 
     #[cfg(unix)]

@@ -191,7 +191,7 @@ impl SparseIndex {
         scoring.check()?;
         let kept = self.workers.lock().ok().and_then(|mut workers| workers.pop());
         let mut worker = kept.unwrap_or_else(|| Worker {
-            analysis: Analysis::new(self.analyzer),
+            analysis: Analysis::of_questions(self.analyzer),
             scratch: Scratch::default(),
         });
         let terms = self.weigh(&mut worker.analysis, question, scoring, &|_| 0, cancel)?;
@@ -207,6 +207,12 @@ impl SparseIndex {
             workers.push(worker);
         }
         Ok(top.into_rows())
+    }
+
+    /// Returns the words whose terms each kept worker remembers.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> Vec<usize> {
+        dpr_files::lock(&self.workers).iter().map(|worker| worker.analysis.remembered()).collect()
     }
 
     /// Opens the posting lists of the terms that a segment has, until `cancel` says to stop: many are read whole.

@@ -17,8 +17,6 @@ use crate::{CancelToken, Stopped};
 const FIRST: usize = 4;
 /// Time of looking for a term in a document, in that of scoring a posting.
 const LOOKUP: usize = 16;
-/// The share of the greatest score of a term in a span that most of its scores have.
-const TYPICAL: f32 = 1.0;
 /// Postings in a span above which all its sums are compared, and not those of the postings alone.
 const DENSE: usize = SPAN / 4;
 
@@ -99,7 +97,7 @@ fn rank_span(
     // What is left out must leave a threshold that a posting of an essential term does not reach by itself.
     let of_span = |list: &List| list.postings as f32 / formula.spans() as f32;
     while left_out > 0 {
-        let least = (top.least() - below[left_out]) / TYPICAL;
+        let least = top.least() - below[left_out];
         let essential = order[left_out..].iter().map(|at| &lists[*at]);
         let found: f32 = essential.filter(|list| list.bounds[span] >= least).map(of_span).sum();
         if found * LOOKUP as f32 <= of_span(&lists[order[left_out - 1]]) {

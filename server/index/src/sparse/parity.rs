@@ -144,6 +144,20 @@ fn a_batch_finds_what_each_question_finds() {
 }
 
 #[test]
+fn between_searches_few_words_of_questions_are_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = build(dir.path(), &corpus(100, 2), 1);
+    let expected = bits(&index.search("w1 w2", 10, Scoring::PAPER).unwrap());
+    for word in 0..5000 {
+        assert!(index.search(&format!("unheard{word}"), 10, Scoring::PAPER).unwrap().is_empty());
+    }
+    let remembered = index.remembered();
+    assert!(remembered.iter().all(|words| *words <= 1 << 12), "{remembered:?}");
+    assert!(remembered.iter().any(|words| *words > 0), "{remembered:?}");
+    assert_eq!(bits(&index.search("w1 w2", 10, Scoring::PAPER).unwrap()), expected);
+}
+
+#[test]
 fn impacts_that_are_cut_off_or_of_another_index_are_refused() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let passages = corpus(3000, 1);

@@ -53,11 +53,18 @@ impl Matrix {
                 }
             }
         }
-        check_norm(max_squared_norm)?;
+        if overflow(max_squared_norm).is_some() {
+            for (row, vector) in rows.chunks_exact(dim).enumerate() {
+                if let Some((norm, max)) = overflow(squared_norm(vector)) {
+                    return Err(MatrixError::Overflow { id: id_of(row).into(), norm, max });
+                }
+            }
+        }
         Ok(Self { rows, count, dim, max_squared_norm })
     }
 
-    /// As [`Matrix::new`], of numbers that were seen to be finite, and whose greatest squared norm is known.
+    /// As [`Matrix::new`], of numbers that were seen to be finite, and whose greatest squared norm is known and
+    /// [may be that of a vector](is_squared_norm).
     pub(crate) fn of_checked(
         rows: Rows,
         count: usize,
@@ -65,7 +72,6 @@ impl Matrix {
         max_squared_norm: f64,
     ) -> Result<Self, MatrixError> {
         check_shape(&rows, count, dim)?;
-        check_norm(max_squared_norm)?;
         Ok(Self { rows, count, dim, max_squared_norm })
     }
 
@@ -209,13 +215,18 @@ fn check_shape(values: &[f32], count: usize, dim: usize) -> Result<(), MatrixErr
     Ok(())
 }
 
-/// Refuses norms by which f32 overflows: squared distances in the graph reach four times the greatest squared norm, and
-/// twice that leaves room for rounding.
-fn check_norm(max_squared_norm: f64) -> Result<(), MatrixError> {
-    if max_squared_norm > f64::from(f32::MAX) / 8.0 {
-        return Err(MatrixError::Overflow { norm: max_squared_norm.sqrt() });
-    }
-    Ok(())
+/// The greatest squared norm of a vector. By a greater one f32 overflows: squared distances in the graph reach four
+/// times the greatest squared norm, and twice that leaves room for rounding.
+const MAX_SQUARED_NORM: f64 = f32::MAX as f64 / 8.0;
+
+/// Returns the norm of a vector and the greatest that one may have, where inner products of it overflow f32.
+pub(crate) fn overflow(squared_norm: f64) -> Option<(f64, f64)> {
+    (squared_norm > MAX_SQUARED_NORM).then(|| (squared_norm.sqrt(), MAX_SQUARED_NORM.sqrt()))
+}
+
+/// Returns `true` for a number that may be the squared norm of an index's vector.
+pub(crate) fn is_squared_norm(number: f64) -> bool {
+    (0.0..=MAX_SQUARED_NORM).contains(&number)
 }
 
 /// Computes the greatest squared norm of a row; it is not finite where a number is not.

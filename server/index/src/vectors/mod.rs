@@ -31,4 +31,4 @@ pub use set::{PASSAGES, VectorSet};
 pub use shard::{Shard, ShardError};
 pub use writer::VectorsWriter;
 
-pub(crate) use matrix::{GROUP, LOOK_ROWS, squared_norm};
+pub(crate) use matrix::{GROUP, LOOK_ROWS, is_squared_norm, overflow, squared_norm};

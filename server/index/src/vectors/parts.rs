@@ -87,8 +87,12 @@ impl Parts {
         let mut bytes = Vec::new();
         for part in 0..self.len() {
             bytes.resize(self.range(part).len() * self.row_bytes(), 0);
-            let is_read = file.read_exact(&mut bytes);
-            if is_read.is_err() || self.recorded(part)? != of_bytes(&bytes)? {
+            let is_whole = match file.read_exact(&mut bytes) {
+                Ok(()) => self.recorded(part)? == of_bytes(&bytes)?,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+                Err(error) => return Err(error),
+            };
+            if !is_whole {
                 fs::remove_file(self.digest_path(part))?;
                 return Ok(Err(part));
             }

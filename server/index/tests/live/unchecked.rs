@@ -10,7 +10,7 @@ use dpr_core::random::SplitMix;
 use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use dpr_index::search::{Backend as _, Filter, Hit};
-use dpr_index::sparse::{Analyzer, SparseOptions};
+use dpr_index::sparse::{Analyzer, Scoring, SparseOptions, WordIndex};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
     FileError, IndexDir, IndexKind, IndexOptions, IndexReader, IndexWriter, OpenError, Storage, UpdateError,
@@ -139,12 +139,35 @@ fn no_search_answers_out_of_a_damaged_file_and_health_names_it() {
             assert!(error.contains("is damaged"), "{name}: {error}");
         }
         let snapshot = reader.snapshot();
+        for scoring in [Scoring::PAPER, Scoring::TfIdf] {
+            let error =
+                WordIndex::search_batch(&*snapshot, &["some text"], 10, scoring).unwrap_err().to_string();
+            assert_eq!(error, told, "{name}: searches by words end too");
+        }
         assert!(snapshot.vector(0).is_err() && snapshot.base().matrix().is_err(), "{name}");
         assert!(snapshot.passages().any(|passage| passage.is_err()), "{name}");
         let is_found_at_once =
             matches!(IndexReader::open(root.path()), Err(OpenError::File(FileError::Checksum { .. })));
         assert!(is_found_at_once, "{name}");
     }
+}
+
+#[test]
+fn of_a_damaged_index_added_passages_are_not_found_either_once_all_that_were_built_in_are_deleted() {
+    let root = tempfile::tempdir().unwrap();
+    super::build(root.path());
+    let path = version(root.path()).join("vectors.f32");
+    {
+        let writer = IndexWriter::open(root.path(), "a test").unwrap();
+        writer.delete((0..10).map(|row| format!("p{row}")).collect()).unwrap();
+        writer.put(vec![new("added")]).unwrap();
+    }
+    let question = new("question").vector;
+    assert_eq!(search(&IndexReader::open(root.path()).unwrap(), &question).unwrap().len(), 1);
+    damage(&path, 0.5);
+    let reader = IndexReader::open_unchecked(root.path()).unwrap();
+    let told = damage_told(&reader);
+    assert!(told.contains("vectors.f32") && search(&reader, &question).unwrap_err() == told, "{told}");
 }
 
 #[test]
@@ -233,6 +256,27 @@ fn forge(name: &str, dir: &Path, bytes: &[u8]) {
         manifest["files"][name]["sha256"] = dpr_core::model::sha256_hex(bytes).into();
         manifest["crc32"][name] = crc32fast::hash(bytes).into();
     });
+}
+
+#[test]
+fn an_index_whose_manifest_names_a_norm_that_no_vector_has_is_checked_whole_and_finds_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let questions = build(root.path(), IndexKind::Exact, Storage::Int8);
+    let filter = Filter { titles: ["T3".to_owned()].into(), ..Filter::default() };
+    let found = |reader: &IndexReader| reader.live().search(&questions, 10, Some(&filter)).unwrap();
+    let truth = found(&IndexReader::open(root.path()).unwrap());
+    let long = Embedding::new(vec![1e36; DIM], DIM).unwrap();
+    for phi in [-1.0, 1e300] {
+        change_manifest(root.path(), |manifest| manifest["phi"] = phi.into());
+        for open in [IndexReader::open, IndexReader::open_unchecked] {
+            let reader = open(root.path()).unwrap();
+            assert_eq!(found(&reader), truth, "{phi}");
+            let error = search(&reader, &long).unwrap_err();
+            assert!(error.contains("inner products overflow"), "{phi}: {error}");
+        }
+        let problems = verify(root.path()).unwrap().problems;
+        assert!(problems.iter().any(|problem| problem.to_string().contains("`phi`")), "{phi}: {problems:?}");
+    }
 }
 
 #[test]

@@ -25,7 +25,10 @@ fn what_cannot_be_changed_is_refused_and_nothing_of_it_is_done() {
             vec![new("a", &good), new("b", &good[1..])],
             "the passage `b`: the vector has 15 numbers, expected 16",
         ),
-        (vec![new("a", &[1e30; DIM])], "inner products overflow"),
+        (
+            vec![new("z", &good), new("a", &[1e30; DIM])],
+            "the vector of passage `a` has norm 4.00e30, must have 6.52e18 at most",
+        ),
         (vec![new("a", &good), new("b", &good), new("a", &good)], "`a` is at row 0 and again at row 2"),
         (vec![new("a", &good), blank(" ", "text")], "the passage at 1 has a blank id"),
         (vec![blank("a", "\n")], "the passage at 0 has a blank text"),

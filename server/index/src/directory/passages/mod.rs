@@ -23,6 +23,7 @@ use roaring::RoaringBitmap;
 use serde::Deserialize;
 
 use super::columns::{Columns, ColumnsDigest, all_rows};
+use super::pointer::{PASSAGES, PASSAGES_TABLE};
 use crate::deferred::{CheckedFile, Deferred};
 use crate::search::{Condition, SearchError};
 use crate::{CancelToken, FileError};
@@ -180,7 +181,8 @@ impl StoredPassages {
         if table.bytes() == encode(&starts, &keys(&names, true)).as_slice() {
             return Ok(());
         }
-        Err(FileError::corrupt(&self.path, "what passages.idx says of it is not so"))
+        let path = self.path.with_file_name(PASSAGES_TABLE);
+        Err(FileError::corrupt(&path, format!("it is not made of the lines of {PASSAGES}")))
     }
 
     /// Checks that the columns hold the metadata of the passages, which have this digest.

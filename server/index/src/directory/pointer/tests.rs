@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::vectors::VectorSet;
-use crate::{BuildError, IndexOptions, build_index};
+use crate::{
+    BuildError, IndexOptions, IndexReader, IndexWriter, NewPassage, VectorIndex as _, build_index, copy_index,
+};
+use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_files::progress::Silent;
 
@@ -119,6 +122,88 @@ fn what_a_killed_process_placed_and_did_not_put_in_use_is_removed_by_the_next() 
     left.sort();
     assert_eq!(left, [".lock", "current", "v-1", "v-2"]);
     assert_eq!(dir.current_version().unwrap(), 2);
+}
+
+#[test]
+fn where_the_pointer_cannot_be_read_a_build_and_a_restore_keep_every_version_and_its_updates() {
+    let root = tempfile::tempdir().unwrap();
+    let snapshot = root.path().join("snapshot");
+    build(&snapshot).unwrap();
+    for (at, is_missing, is_restored) in
+        [(0, false, false), (1, true, false), (2, false, true), (3, true, true)]
+    {
+        let path = root.path().join(format!("index-{at}"));
+        build(&path).unwrap();
+        let writer = IndexWriter::open(&path, "a test").unwrap();
+        let vector = Embedding::new(vec![0.5, 0.5], 2).unwrap();
+        writer.put(vec![NewPassage { passage: Passage::new("b", "", "Another."), vector }]).unwrap();
+        drop(writer);
+        // Placed by a process that was killed, and with a greater number than the version in use.
+        fs::create_dir(path.join("v-2")).unwrap();
+        let current = path.join(CURRENT);
+        let pointer = fs::read(&current).unwrap();
+        match is_missing {
+            true => fs::remove_file(&current).unwrap(),
+            false => fs::write(&current, "no pointer").unwrap(),
+        }
+        match is_restored {
+            true => drop(copy_index(&snapshot, &path).unwrap()),
+            false => build(&path).unwrap(),
+        }
+        let dir = IndexDir::new(&path);
+        assert_eq!(dir.current_version().unwrap(), 3);
+        assert!(dir.version_path(1).exists() && dir.version_path(2).exists() && dir.log_path(1).exists());
+        fs::write(&current, pointer).unwrap();
+        assert_eq!(IndexReader::open(&path).unwrap().snapshot().len(), 2, "what was acknowledged is found");
+        // Where the pointer is known, the version before it is kept alone.
+        build(&path).unwrap();
+        build(&path).unwrap();
+        assert!(!dir.version_path(1).exists() && !dir.log_path(1).exists());
+    }
+}
+
+#[test]
+fn an_index_that_lost_its_pointer_is_built_anew_beside_its_private_tables() {
+    let root = tempfile::tempdir().unwrap();
+    build(root.path()).unwrap();
+    let tables = root.path().join("private-1");
+    fs::create_dir(&tables).unwrap();
+    fs::remove_file(root.path().join(CURRENT)).unwrap();
+    build(root.path()).unwrap();
+    assert_eq!(IndexDir::new(root.path()).current_version().unwrap(), 2);
+    // Tables of a removed version stay: the next tables take their parameters.
+    build(root.path()).unwrap();
+    assert!(tables.exists() && !root.path().join("v-1").exists());
+}
+
+#[test]
+fn after_the_greatest_number_there_is_no_version() {
+    let root = tempfile::tempdir().unwrap();
+    let last = root.path().join(format!("v-{}", u64::MAX));
+    fs::create_dir(&last).unwrap();
+    let error = build(root.path()).unwrap_err();
+    assert!(error.to_string().contains("it has version 18446744073709551615, after which"), "{error}");
+    assert!(last.exists() && !root.path().join("v-0").exists());
+}
+
+#[test]
+fn a_number_with_a_sign_or_zeros_before_it_is_no_version() {
+    let root = tempfile::tempdir().unwrap();
+    build(root.path()).unwrap();
+    for name in ["v-007", "v-+7", "updates-07.log", "private-+9"] {
+        fs::create_dir(root.path().join(name)).unwrap();
+    }
+    for version in 2..4 {
+        build(root.path()).unwrap();
+        assert_eq!(IndexDir::new(root.path()).current_version().unwrap(), version);
+    }
+    for name in ["v-007", "v-+7", "updates-07.log", "private-+9"] {
+        assert!(root.path().join(name).exists(), "{name}");
+    }
+    assert_eq!(
+        ["v-7", "v-0", "v-07", "v-+7", "v--7", "v-"].map(parse_version),
+        [Some(7), Some(0), None, None, None, None]
+    );
 }
 
 #[test]

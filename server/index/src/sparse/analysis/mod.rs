@@ -48,6 +48,10 @@ const LONGEST: usize = 255;
 /// Distinct words whose terms are remembered. Natural text repeats few words often, and stemming is most of the work.
 const REMEMBERED: usize = 1 << 17;
 
+/// Distinct words of questions whose terms are remembered. An analysis is kept between searches, one for each search
+/// that runs at the same time, and holds words of everybody's questions: few are kept, for memory and for privacy.
+const REMEMBERED_OF_QUESTIONS: usize = 1 << 12;
+
 /// An analyzer at work: holds its buffers and the words it has seen.
 pub(super) struct Analysis {
     analyzer: Analyzer,
@@ -56,19 +60,38 @@ pub(super) struct Analysis {
     stop_words: StopWords,
     /// The term of a word, empty for a stop word.
     terms: HashMap<Box<str>, Box<str>>,
+    /// The most words whose terms are remembered.
+    most: usize,
     word: String,
 }
 
 impl Analysis {
+    /// Returns an analysis of passages.
     pub(super) fn new(analyzer: Analyzer) -> Self {
+        Self::remembering(analyzer, REMEMBERED)
+    }
+
+    /// Returns an analysis of questions, which gives the same terms and remembers fewer words.
+    pub(super) fn of_questions(analyzer: Analyzer) -> Self {
+        Self::remembering(analyzer, REMEMBERED_OF_QUESTIONS)
+    }
+
+    fn remembering(analyzer: Analyzer, most: usize) -> Self {
         let drops_stop_words = analyzer != analyzer.with_stop_words();
         Self {
             analyzer,
             rules: rules(analyzer),
             stop_words: if drops_stop_words { StopWords::of(analyzer) } else { StopWords::None },
             terms: HashMap::new(),
+            most,
             word: String::new(),
         }
+    }
+
+    /// Returns the number of words whose terms are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.terms.len()
     }
 
     /// Hands each term of `text` to `emit`, in order.
@@ -134,7 +157,7 @@ impl Analysis {
             emit(&term);
         }
         let term = term.into();
-        if self.terms.len() >= REMEMBERED {
+        if self.terms.len() >= self.most {
             self.terms.clear();
         }
         self.terms.insert(self.word.as_str().into(), term);
@@ -173,7 +196,7 @@ fn bigrams(piece: &str, emit: &mut impl FnMut(&str)) {
 
 impl Clone for Analysis {
     fn clone(&self) -> Self {
-        Self::new(self.analyzer)
+        Self::remembering(self.analyzer, self.most)
     }
 }
 

@@ -34,6 +34,25 @@ fn a_remembered_word_gives_the_same_term_again() {
 }
 
 #[test]
+fn an_analysis_of_questions_remembers_few_words_and_gives_the_same_terms() {
+    let words = |count: usize| (0..count).map(|word| format!("walking{word} "));
+    let mut analysis = Analysis::of_questions(Analyzer::English);
+    for word in words(5000) {
+        let mut terms = Vec::new();
+        analysis.each(&word, |term| terms.push(term.to_owned()));
+        assert_eq!(terms, Analyzer::English.terms(&word));
+    }
+    let remembered = analysis.remembered();
+    assert!((1..=1 << 12).contains(&remembered), "{remembered}");
+    // A question of more words than are remembered.
+    let long: String = words(10_000).collect();
+    let mut terms = Vec::new();
+    analysis.each(&long, |term| terms.push(term.to_owned()));
+    assert_eq!(terms, Analyzer::English.terms(&long));
+    assert!(analysis.remembered() <= 1 << 12 && analysis.clone().most == 1 << 12);
+}
+
+#[test]
 fn neighbouring_characters_are_terms_in_scripts_without_spaces() {
     let cases: [(&str, &[&str]); 5] = [
         ("임종석은", &["임종", "종석", "석은"]),
