@@ -15,7 +15,7 @@ pub(super) fn as_taken_by<const D: usize>(layer: &Linear, input: Tensor<D>) -> T
 }
 
 /// Returns whether the device is another than Burn's CPU backend.
-fn is_gpu(device: &Device) -> bool {
+pub(super) fn is_gpu(device: &Device) -> bool {
     #[cfg(feature = "flex")]
     return *device != Device::flex();
     #[cfg(not(feature = "flex"))]

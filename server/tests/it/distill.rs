@@ -301,6 +301,11 @@ fn bad_input_is_named_with_what_to_do() {
     let message = fail(&mut distill(&bench, "bad", &["--model", "model"]));
     assert!(message.contains("vectors of 32 numbers, the teacher of 48"), "{message}");
     assert!(message.contains("--project 48"), "{message}");
+    let mut import = bench.dpr(&["import", "--project", "48", "--out", "scaled", "--pooling", "mean"]);
+    succeed(import.args(["--normalize", "true", "--question"]).arg(fixtures().join("mpnet-tiny")));
+    let message = fail(&mut distill(&bench, "bad", &["--model", "scaled"]));
+    let lengths = "scaled, whose vectors are scaled to length 1; those of the teacher are not";
+    assert!(message.contains(lengths) && message.contains("--normalize false"), "{message}");
     bench.corpus(5);
     succeed(&mut bench.encode("other", &[]));
     let message = fail(&mut distill(&bench, "bad", &["--vectors", "other"]));
@@ -408,8 +413,9 @@ fn the_files_of_configs_say_every_default() {
     let (path, text) = read("reader-paper.toml");
     all_said(&text, &PairConfig::default().to_toml().unwrap().replace("task = \"reader\"", ""));
     let paper = PairConfig::read(&path).unwrap();
-    assert_eq!(differences(&paper, &PairConfig::default()), BTreeSet::from(["bucket".to_owned()]));
-    named_in_the_head(&text, &["bucket"]);
+    let own = ["bucket", "max_tokens"];
+    assert_eq!(differences(&paper, &PairConfig::default()), BTreeSet::from(own.map(str::to_owned)));
+    named_in_the_head(&text, &own);
     let small = PairConfig::read(&read("reader-cpu.toml").0).unwrap();
     assert_eq!((small.run.batch_size, small.optimiser.clip), (16, PairConfig::default().optimiser.clip));
     PairConfig::read(&read("reranker-cpu.toml").0).unwrap();

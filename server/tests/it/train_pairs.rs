@@ -60,7 +60,8 @@ fn fixture(step: &ReaderStep, device: &TrainDevice) -> (PairModel, PairBatch) {
     let dir = tempfile::tempdir().unwrap();
     let start = dir.path().join("reader");
     import_reader(&fixtures().join("readers/dpr"), &start, &ReaderOptions::default()).unwrap();
-    let options = PairModelOptions { start, max_tokens: step.max_tokens, ..PairModelOptions::default() };
+    let max_tokens = Some(step.max_tokens);
+    let options = PairModelOptions { start, max_tokens, ..PairModelOptions::default() };
     let model = PairModel::start(PairTask::Reader, &options, 1, device).unwrap();
     assert!(model.drawn.is_empty(), "{:?}", model.drawn);
     let batch = PairBatch {
@@ -176,7 +177,7 @@ fn a_reranker_s_gradient_is_the_change_of_its_loss() {
     let device = golden::device();
     let bench = Bench::new();
     let options =
-        PairModelOptions { start: bench.path("model"), max_tokens: 64, ..PairModelOptions::default() };
+        PairModelOptions { start: bench.path("model"), max_tokens: Some(64), ..PairModelOptions::default() };
     let mut random = SplitMix::new(5);
     let ids: Vec<Vec<u32>> =
         (0..5).map(|row| (0..6 + row * 3).map(|_| 5 + random.below(90) as u32).collect()).collect();
@@ -448,6 +449,15 @@ fn bad_input_is_named_with_what_to_do() {
     assert!(message.contains("--temperature is of retrieval"), "{message}");
     let message = fail(&mut train(&bench, "bad", &["--max-tokens", "12"]));
     assert!(message.contains("a batch takes 8 questions"), "no answer fits: {message}");
+    assert!(message.contains("have none in which an answer stands within 12 tokens"), "{message}");
+    let ctx = json!({"id": "1", "title": "", "text": "you", "score": 1.0, "has_answer": false});
+    bench.write("none.json", json!([{"question": "who?", "answers": ["me"], "ctxs": [ctx]}]).to_string());
+    let message = fail(&mut train(&bench, "bad", &["--data", "none.json"]));
+    let reason = "0 of the training data's 1 can be trained on (1 have no passage with an answer); give more";
+    assert!(message.contains(reason), "{message}");
+    bench.write("task.toml", SETTINGS.replace("\"reader\"", "\"rerankr\""));
+    let message = fail(&mut bench.dpr(&["train", "--config", "task.toml", "--out", "bad"]));
+    assert!(message.contains("task.toml") && message.contains("`reranker`"), "{message}");
     let mut import = bench.dpr(&["import", "--pooling", "mean", "--out", "mpnet", "--question"]);
     succeed(import.arg(fixtures().join("mpnet-tiny")));
     let message = fail(&mut train(&bench, "bad", &["--model", "mpnet"]));

@@ -75,7 +75,15 @@ fn each_round_mines_with_the_model_before_and_a_killed_one_goes_on() {
         run::kill_after(rounds(&bench, "2", &out, &[]), &bench.path(&format!("{out}/{round}/run")), 4);
         let resume = ["train", "--resume", "--device", "flex", "--out", out.as_str()];
         let other = fail(bench.dpr(&resume).args(["--batch-size", "4"]));
-        assert!(other.contains("was begun with other settings"), "{other}");
+        assert!(other.contains("batch_size = 8, not batch_size = 4"), "{other}");
+        for (flag, value, expected) in [
+            ("--task", "reader", "holds rounds, which are of retrieval: leave --task reader out"),
+            ("--teacher", "model", "--teacher is of a reranker"),
+            ("--max-tokens", "64", "--max-tokens is of a reader or a reranker"),
+        ] {
+            let refused = fail(bench.dpr(&resume).args([flag, value]));
+            assert!(refused.contains(expected), "{flag}: {refused}");
+        }
         let path = bench.path(&out).join("rounds.json");
         let mut state: Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
         assert_eq!(state["format_version"], 1);
@@ -115,6 +123,21 @@ fn a_round_trains_on_other_files_too_and_denoises() {
     };
     let (denoised, plain) = (negatives("run"), negatives("plain"));
     assert!(0 < denoised && denoised < plain, "{denoised} {plain}");
+}
+
+#[test]
+fn a_round_mines_as_many_negatives_as_a_question_brings() {
+    let bench = prepared();
+    bench.write("squad.json", squad::articles(0..6, 12).to_string());
+    let most = |out: &str, more: &[&str]| {
+        succeed(&mut rounds(&bench, "1", out, more));
+        let items = mined(&bench, &format!("{out}/1/train.json.gz"));
+        items.iter().map(|item| item.hard_negative_ctxs.len()).max().unwrap()
+    };
+    assert_eq!(most("default", &["--max-steps", "1"]), 30);
+    assert_eq!(most("more", &["--max-steps", "1", "--negatives", "40", "--batch-size", "2"]), 40);
+    bench.write("train.toml", SETTINGS.replace("[run]", "[data]\nkept_negatives = 1000\n[run]"));
+    assert_eq!(most("kept", &["--max-steps", "1"]), 30, "more may be kept, and none is brought");
 }
 
 #[test]

@@ -134,6 +134,22 @@ fn a_run_does_not_go_on_with_other_dev_questions() {
 }
 
 #[test]
+fn a_run_whose_best_model_is_lost_warns_of_it_when_it_goes_on() {
+    let bench = prepared();
+    succeed(&mut train(&bench, "run", &["--dev", "dev.json", "--max-steps", "6"]));
+    // The best model is of a step whose checkpoint is gone.
+    let path = bench.path("run/checkpoints/step-0000006/state.json");
+    let mut state: Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
+    state["position"]["best"]["step"] = json!(1);
+    fs_err::write(&path, state.to_string()).unwrap();
+    fs_err::remove_dir_all(bench.path("run/best")).unwrap();
+    let output = resume(&bench, "run").output().unwrap();
+    let (error, said) = (error_of(&output), String::from_utf8_lossy(&output.stderr));
+    assert!(error.contains("step-0000001, which holds the best weights"), "{error}");
+    assert!(said.contains("unless a later model is better, the run ends with this error"), "{said}");
+}
+
+#[test]
 fn a_run_directory_holds_all_there_is_to_know_and_a_model_that_encodes() {
     let bench = prepared();
     let report = json(&mut train(&bench, "run", &["--dev", "dev.json", "--epochs", "1", "--json"]));
@@ -325,6 +341,10 @@ fn bad_input_is_named_with_what_to_do() {
     assert!(message.contains("typo.toml") && message.contains("batchsize"), "{message}");
     let message = fail(&mut resume(&bench, "bad"));
     assert!(message.contains("holds no run to resume"), "{message}");
+    bench.write("gold.toml", SETTINGS.replace("[data]\n", "[data]\nnegatives = \"gold\"\n"));
+    let gold = ["train", "--config", "gold.toml", "--negatives", "7", "--out", "bad"];
+    let message = fail(&mut bench.dpr(&gold));
+    assert!(message.contains("--negatives has no effect beside negatives = \"gold\""), "{message}");
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub struct Position {
     /// The last of these that followed one another.
     #[serde(default)]
     pub skipped_in_a_row: usize,
+    /// `true` if the dev questions are still to be measured after this step.
+    #[serde(default)]
+    pub unmeasured: bool,
 }
 
 /// The best measurement on the dev files, with its step.
@@ -75,6 +78,11 @@ pub(super) fn list(dir: &Path) -> Result<Vec<PathBuf>, TrainError> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
+/// Returns the directory of the checkpoint of a step.
+pub(super) fn path(dir: &Path, step: usize) -> PathBuf {
+    dir.join(format!("step-{step:07}"))
+}
+
 /// Writes a checkpoint into `dir` and removes the oldest beyond `keep`.
 ///
 /// # Errors
@@ -88,7 +96,7 @@ pub(super) fn save(
     origin: &str,
     keep: usize,
 ) -> Result<PathBuf, TrainError> {
-    let path = dir.join(format!("step-{:07}", position.step));
+    let path = path(dir, position.step);
     // What is on a GPU is read before a file is begun.
     let mut parts = Vec::new();
     for (encoder, optimiser) in model.encoders.iter().zip(optimisers) {
@@ -117,11 +125,20 @@ pub(super) fn save(
         staged.replace()
     };
     write().map_err(|source| TrainError::WriteCheckpoint { path: path.clone(), source })?;
+    remove_old(dir, keep)?;
+    Ok(path)
+}
+
+/// Removes the oldest checkpoints beyond `keep`.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub(super) fn remove_old(dir: &Path, keep: usize) -> Result<(), TrainError> {
     let old = list(dir)?;
     for old in &old[..old.len().saturating_sub(keep.max(1))] {
         fs_err::remove_dir_all(old)?;
     }
-    Ok(path)
+    Ok(())
 }
 
 /// Reads a checkpoint into the encoders and optimisers that it was made from.

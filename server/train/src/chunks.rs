@@ -44,7 +44,7 @@ fn cut(texts: &[Vec<u32>], options: &StepOptions, threads: usize) -> Vec<(Vec<us
     order.sort_by_key(|row| Reverse(texts[*row].len()));
     let mut tokens: usize = texts.iter().map(Vec::len).sum();
     // Chunks of a thread, where a chunk has at most `limit`.
-    let chunks_each = |all: usize, limit: usize| all.div_ceil(threads * limit.max(1));
+    let chunks_each = |all: usize, limit: usize| all.div_ceil(threads.saturating_mul(limit.max(1)));
     let each = chunks_each(tokens, options.chunk_tokens).max(chunks_each(texts.len(), options.chunk_rows));
     let mut left = threads * each;
     let mut chunks = Vec::new();
@@ -93,6 +93,14 @@ mod tests {
         let loads: Vec<usize> = shares.iter().map(|share| share.iter().map(|c| c.tokens).sum()).collect();
         assert!(loads[0].abs_diff(loads[1]) <= 156, "{loads:?}");
         assert_eq!(shares.iter().flatten().filter(|chunk| chunk.side == 1).count(), 4, "{shares:?}");
+    }
+
+    #[test]
+    fn limits_of_any_size_are_taken() {
+        let most = usize::MAX / 2;
+        let options = StepOptions { chunk_rows: most, chunk_tokens: most, ..StepOptions::default() };
+        let shares = share_out([&texts(&[5; 4]), &texts(&[100; 8])], &options, 4);
+        assert_eq!(shares.iter().flatten().map(|chunk| chunk.rows.len()).sum::<usize>(), 12, "{shares:?}");
     }
 
     #[test]

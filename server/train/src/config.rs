@@ -111,11 +111,14 @@ impl Default for RunOptions {
     }
 }
 
+/// The most negatives of a kind that a question brings into a batch: as many as `dpr data mine` writes.
+const MOST_NEGATIVES: usize = 10_000;
+
 /// Characters of a line of a file that an error quotes.
 const QUOTED: usize = 80;
 
 /// Settings of a run, which are read from a file and written to one.
-pub trait Settings: Serialize + DeserializeOwned + PartialEq + Default {
+pub trait Settings: Serialize + DeserializeOwned + Clone + PartialEq + Default {
     /// Returns how long, how large and how often, the optimiser's constants, and how a batch is computed.
     fn of_run(&self) -> (&RunOptions, &OptimiserOptions, &StepOptions);
 
@@ -136,6 +139,11 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq + Default {
         settings.try_into().map_err(|e: toml::de::Error| bad(e.to_string()))
     }
 
+    /// Returns these settings as the run of `begun` writes them: with a default that it has written out.
+    fn written_as(&self, _begun: &Self) -> Self {
+        self.clone()
+    }
+
     /// Returns the settings as TOML, defaults written out.
     ///
     /// # Errors
@@ -148,7 +156,7 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq + Default {
 
 /// Returns the text of a TOML error with at most [`QUOTED`] characters of each line that it quotes, which may be the
 /// whole of a file in another format.
-fn with_short_quotes(error: &str) -> String {
+pub(super) fn with_short_quotes(error: &str) -> String {
     let lines = error.lines().map(|line| {
         let is_quote = line.split_once('|').is_some_and(|(number, _)| {
             number.ends_with(' ') && number.trim().chars().all(|c| c.is_ascii_digit())
@@ -208,6 +216,16 @@ impl TrainConfig {
             let expected = "it must be 1 at least; to measure nothing, leave data.dev out";
             return bad("data.dev_questions", "0".into(), expected);
         }
+        let mixed = data.mixed_negatives.unwrap_or_default();
+        let counts = [
+            ("data.negatives_per_question", data.negatives_per_question),
+            ("data.mixed_negatives.hard", mixed.hard),
+            ("data.mixed_negatives.random", mixed.random),
+            ("data.mixed_negatives.gold", mixed.gold),
+        ];
+        if let Some((setting, got)) = counts.into_iter().find(|(_, count)| *count > MOST_NEGATIVES) {
+            return bad(setting, got.to_string(), &format!("it must be {MOST_NEGATIVES} at most"));
+        }
         match data.negative_counts().total() {
             0 if !data.in_batch => {
                 return bad(
@@ -265,9 +283,17 @@ pub(super) fn check_numbers(
     if let Some((setting, got)) = positive.into_iter().find(|(_, got)| !(*got > 0.0 && got.is_finite())) {
         return bad(setting, got.to_string(), "it must be above 0, and finite");
     }
+    // The optimiser computes in single precision, where epsilon must be a normal number.
+    if !(optimiser.epsilon as f32).is_normal() {
+        let expected = format!("it must be from {:e} to {:e}", f32::MIN_POSITIVE, f32::MAX);
+        return bad("optimiser.epsilon", format!("{:e}", optimiser.epsilon), &expected);
+    }
     let shares = [("optimiser.beta1", optimiser.beta1), ("optimiser.beta2", optimiser.beta2)];
     if let Some((setting, got)) = shares.into_iter().find(|(_, got)| !(0.0..1.0).contains(got)) {
         return bad(setting, got.to_string(), "it must be from 0 to below 1");
+    }
+    if let Some((setting, got)) = shares.into_iter().find(|(_, got)| *got as f32 >= 1.0) {
+        return bad(setting, got.to_string(), "in single precision that is 1: it must be 0.9999999 at most");
     }
     let least = [("optimiser.weight_decay", optimiser.weight_decay), ("optimiser.clip", optimiser.clip)];
     match least.into_iter().find(|(_, got)| !(*got >= 0.0 && got.is_finite())) {
@@ -352,6 +378,8 @@ mod tests {
             ("[run]\nbatch_size = 0", "run.batch_size is 0"),
             ("[run]\ndropout = 1.5", "run.dropout is 1.5"),
             ("[optimiser]\nlearning_rate = -1.0", "optimiser.learning_rate is -1"),
+            ("[optimiser]\nepsilon = 1e-46", "optimiser.epsilon is 1e-46; it must be from 1.17549"),
+            ("[optimiser]\nbeta2 = 0.999999999", "optimiser.beta2 is 0.999999999; in single precision"),
             ("[compute]\nthreads = 1025", "compute.threads is 1025; it must be from 0"),
             ("[objective]\ntemperature = 0.0", "objective.temperature is 0"),
             ("[objective]\nloss = \"mse\"", "mse"),
@@ -359,10 +387,15 @@ mod tests {
             ("[objective]\nmatryoshka = [8, 8]", "objective.matryoshka is [8, 8]"),
             ("[objective]\nmatryoshka = [8]\nsimilarity = \"l2\"", "objective.similarity is l2"),
             ("[data.mixed_negatives]\nbm25 = 1", "bm25"),
+            ("[data.mixed_negatives]\ngold = 10001", "data.mixed_negatives.gold is 10001; it must be 10000"),
         ] {
             let message = check(more).unwrap_err();
             assert!(message.contains(expected), "{message:?} does not say {expected:?}");
         }
         assert!(TrainConfig::default().check().unwrap_err().to_string().contains("model.start is not given"));
+        let mut config = toml::from_str::<TrainConfig>(whole).unwrap();
+        config.data.negatives_per_question = usize::MAX;
+        let message = config.check().unwrap_err().to_string();
+        assert!(message.starts_with("data.negatives_per_question is "), "{message}");
     }
 }

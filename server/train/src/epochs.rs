@@ -115,7 +115,7 @@ pub(super) fn batches(
 ) -> Vec<Vec<usize>> {
     order.truncate(order.len() / batch_size * batch_size);
     if bucket > 1 {
-        for window in order.chunks_mut(batch_size * bucket) {
+        for window in order.chunks_mut(batch_size.saturating_mul(bucket)) {
             window.sort_by_key(|item| length(*item)); // stable: ties stay in random order
         }
     }
@@ -137,7 +137,7 @@ impl Steps {
     ///
     /// # Errors
     /// [`TrainError::TooFewQuestions`] where they do not fill a batch, [`TrainError::Setting`] where a step takes more
-    /// batches than there are.
+    /// batches than there are, and where the run sees more questions than can be counted.
     pub(super) fn of(questions: usize, run: &RunOptions) -> Result<Self, TrainError> {
         let (batch, batches) = (run.batch_size, questions / run.batch_size);
         if batches == 0 {
@@ -151,8 +151,17 @@ impl Steps {
                 expected: format!("an epoch has {batches} batches"),
             });
         }
-        let all = per_epoch * run.epochs;
-        Ok(Self { per_epoch, all: if run.max_steps == 0 { all } else { all.min(run.max_steps) } })
+        let all = per_epoch.saturating_mul(run.epochs);
+        let all = if run.max_steps == 0 { all } else { all.min(run.max_steps) };
+        let most = usize::MAX / (per_epoch * run.accumulate * batch);
+        if all > most * per_epoch {
+            return Err(TrainError::Setting {
+                setting: "run.epochs",
+                got: run.epochs.to_string(),
+                expected: format!("with {per_epoch} steps in an epoch it must be {most} at most"),
+            });
+        }
+        Ok(Self { per_epoch, all })
     }
 }
 
@@ -209,5 +218,19 @@ mod tests {
         assert!(matches!(Steps::of(7, &run), Err(TrainError::TooFewQuestions { batch: 8, questions: 7 })));
         let error = Steps::of(15, &run).unwrap_err().to_string();
         assert!(error.contains("run.accumulate is 2; an epoch has 1 batches"), "{error}");
+        let endless = RunOptions { epochs: usize::MAX / 2 + 1, ..run };
+        let error = Steps::of(50, &endless).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("run.epochs is {}; with 3 steps", usize::MAX / 2 + 1)), "{error}");
+        // Where fewer steps are asked for, any number of epochs will do.
+        let few = RunOptions { max_steps: 4, ..endless };
+        assert_eq!(Steps::of(50, &few).unwrap(), Steps { per_epoch: 3, all: 4 });
+    }
+
+    #[test]
+    fn a_bucket_of_any_size_sorts_all_batches_together() {
+        let data = squad(4);
+        let run = RunOptions { batch_size: 8, ..RunOptions::default() };
+        let of = |bucket| data.epoch(0, &run, bucket, length, |item| item as u64);
+        assert_eq!(of(usize::MAX / 8 + 1), of(2));
     }
 }

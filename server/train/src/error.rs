@@ -146,6 +146,23 @@ pub enum TrainError {
     /// Answers that cannot be looked for; see [`AnswerError`](dpr_eval::AnswerError).
     #[error(transparent)]
     Answers(#[from] dpr_eval::AnswerError),
+    /// Training data of a reader or a reranker of which fewer questions than a batch takes can be used.
+    #[error(
+        "a batch takes {batch} questions, and an epoch sees {seen}: {usable} of the training data's {all} can be \
+         trained on ({reason}); {}", more_questions(*usable)
+    )]
+    TooFewUsable {
+        /// Questions in a batch.
+        batch: usize,
+        /// Questions that an epoch sees, those of a file as often as its weight says.
+        seen: usize,
+        /// Questions that can be trained on.
+        usable: usize,
+        /// Questions there are.
+        all: usize,
+        /// The number of questions that are left out, by cause.
+        reason: String,
+    },
     /// Fewer questions than a batch takes.
     #[error(
         "a batch takes {batch} questions, the training data has {questions}: lower batch_size, or give more data"
@@ -161,6 +178,28 @@ pub enum TrainError {
     Exists {
         /// The run directory.
         dir: PathBuf,
+    },
+    /// The directory of a new run holds parts of another run, whose settings are gone.
+    #[error(
+        "{} holds parts of another run ({}), whose config.toml is gone: remove these, or write to another directory",
+        dir.display(), quoted(parts)
+    )]
+    LeftOver {
+        /// The run directory.
+        dir: PathBuf,
+        /// The files and directories that a run has made, by their names.
+        parts: Vec<String>,
+    },
+    /// The best model of a run is gone, and so is the checkpoint that it would be written again from.
+    #[error(
+        "{} is gone, and so is checkpoint {}, which holds the best weights: put one of them back, or begin a run in \
+         another directory", best.display(), checkpoint.display()
+    )]
+    BestLost {
+        /// The directory of the best model.
+        best: PathBuf,
+        /// The checkpoint.
+        checkpoint: PathBuf,
     },
     /// The run directory holds no run.
     #[error("{} holds no run to resume", dir.display())]
@@ -216,6 +255,9 @@ pub enum TrainError {
         /// The system's error.
         source: io::Error,
     },
+    /// Told to stop while dev questions were measured; a run reports it as [`TrainError::Interrupted`].
+    #[error("stopped while the dev questions were measured")]
+    Stopped,
     /// Told to stop.
     #[error("stopped after step {step} of {steps}; the run can be resumed from there")]
     Interrupted {
@@ -257,6 +299,16 @@ pub enum TrainError {
     /// A file cannot be read or written; the message names it.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// Returns the advice where `usable` questions are fewer than a batch takes.
+fn more_questions(usable: usize) -> &'static str {
+    if usable == 0 { "give more data" } else { "lower batch_size, or give more data" }
+}
+
+/// Returns names in backticks, with commas between.
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns paths with commas between.

@@ -19,8 +19,7 @@ use super::objective::{BatchVectors, Targets};
 use super::options::StepOptions;
 use super::sampler::negatives;
 use super::step::{on_threads, threads};
-use dpr_files::lock;
-use dpr_files::progress::Progress;
+use dpr_files::{Job, lock};
 
 /// Key of the random draw of a dev question's negatives from the positives of others.
 const NEGATIVES: u64 = 5;
@@ -49,13 +48,14 @@ pub struct DevScores {
 /// it; a tie counts against the positive.
 ///
 /// # Errors
-/// [`TrainError::Device`] when the device fails, [`TrainError::NotFinite`] when a vector is not finite.
+/// [`TrainError::Device`] when the device fails, [`TrainError::NotFinite`] when a vector is not finite,
+/// [`TrainError::Stopped`] once `job` is stopped.
 pub fn evaluate(
     model: &DualEncoder,
     data: &TrainingData,
     config: &TrainConfig,
     device: &TrainDevice,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<DevScores, TrainError> {
     let pool = Pool::new(&data.dev, &config.data);
     let questions: Vec<Vec<u32>> =
@@ -64,36 +64,38 @@ pub fn evaluate(
         .passages
         .iter()
         .map(|passage| {
+            check_stop(job)?;
             let (title, text) = data.pool.get(*passage);
             model.passage_tokens(title, text)
         })
         .collect::<Result<_, _>>()?;
-    progress.start("measuring", "texts", (questions.len() + passages.len()) as u64);
+    job.progress.start("measuring", "texts", (questions.len() + passages.len()) as u64);
     let dim = model.question().dim();
     let by = |encoder: &TrainedEncoder, rows: &[Vec<u32>]| {
         let forward = |rows: &[Vec<u32>]| encoder.encode(rows, device);
-        encode(rows, dim, &config.compute, device, progress, &forward)
+        encode(rows, dim, &config.compute, device, job, &forward)
     };
     let question_vectors = by(model.question(), &questions)?;
     let found = by(model.passage(), &passages)?;
-    progress.finish();
+    job.progress.finish();
     if let Some(value) = question_vectors.iter().chain(&found).find(|value| !value.is_finite()) {
         return Err(TrainError::NotFinite { loss: f64::from(*value) });
     }
     let similarity = config.objective.similarity;
-    let rank = |(question, item): (usize, &Item)| {
+    let rank = |(question, item): (usize, &Item)| -> Result<usize, TrainError> {
+        check_stop(job)?;
         let vector = &question_vectors[question * dim..(question + 1) * dim];
         let score = |place: usize| score(similarity, vector, &found[place * dim..(place + 1) * dim]);
         let places = |passages: &[u32]| -> Vec<usize> {
             passages.iter().filter_map(|passage| pool.places.get(passage).copied()).collect()
         };
         let positives = places(&item.positives);
-        let Some(right) = positives.first() else { return 1 };
+        let Some(right) = positives.first() else { return Ok(1) };
         let best = score(*right);
         let above = (0..passages.len()).filter(|place| !positives.contains(place) && score(*place) >= best);
-        1 + above.count()
+        Ok(1 + above.count())
     };
-    let ranks: Vec<usize> = data.dev.par_iter().enumerate().map(rank).collect();
+    let ranks: Vec<usize> = data.dev.par_iter().enumerate().map(rank).collect::<Result<_, _>>()?;
     let share = |k: usize| ranks.iter().filter(|rank| **rank <= k).count() as f64 / ranks.len().max(1) as f64;
     Ok(DevScores {
         questions: ranks.len(),
@@ -113,8 +115,14 @@ pub fn evaluate(
             },
             config,
             device,
+            job,
         )?,
     })
+}
+
+/// Returns the error of a measurement that is told to stop.
+pub(super) fn check_stop(job: Job<'_>) -> Result<(), TrainError> {
+    if job.is_stopped() { Err(TrainError::Stopped) } else { Ok(()) }
 }
 
 /// The passages that dev questions are ranked among.
@@ -155,13 +163,13 @@ fn score(similarity: Similarity, question: &[f32], passage: &[f32]) -> f32 {
 type Forward<'a> = dyn Fn(&[Vec<u32>]) -> Result<Vec<f32>, TrainError> + Sync + 'a;
 
 /// Encodes all rows by `forward`, on all threads and long rows first, and returns the vectors, `dim` numbers each, in
-/// the order of the rows.
+/// the order of the rows; [`TrainError::Stopped`] once `job` is stopped.
 pub(super) fn encode(
     rows: &[Vec<u32>],
     dim: usize,
     options: &StepOptions,
     device: &TrainDevice,
-    progress: &dyn Progress,
+    job: Job<'_>,
     forward: &Forward<'_>,
 ) -> Result<Vec<f32>, TrainError> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
@@ -180,13 +188,14 @@ pub(super) fn encode(
         loop {
             let batch = lock(&next).next();
             let Some(batch) = batch else { return Ok(()) };
+            check_stop(job)?;
             let texts: Vec<Vec<u32>> = batch.iter().map(|row| rows[*row].clone()).collect();
             let encoded = forward(&texts)?;
             let mut vectors = lock(&vectors);
             for (row, values) in batch.iter().zip(encoded.chunks_exact(dim)) {
                 vectors[row * dim..(row + 1) * dim].copy_from_slice(values);
             }
-            progress.advance(batch.len() as u64);
+            job.progress.advance(batch.len() as u64);
         }
     };
     on_threads((0..threads(options, device)).map(|_| work))?;
@@ -211,6 +220,7 @@ fn loss(
     Encoded { question_vectors, found, dim, unit_length }: Encoded<'_>,
     config: &TrainConfig,
     device: &TrainDevice,
+    job: Job<'_>,
 ) -> Result<f64, TrainError> {
     let mut sum = 0.0;
     let mut counted = 0;
@@ -225,6 +235,7 @@ fn loss(
     // Alone, a question without negatives is compared with nothing.
     brought.retain(|(_, negatives)| config.data.in_batch || !negatives.is_empty());
     for batch in brought.chunks(config.run.batch_size) {
+        check_stop(job)?;
         let of_batch = batch.iter().map(|(number, _)| &items[*number]).collect::<Vec<_>>();
         let columns =
             Columns::new(batch.iter().map(|(number, found)| (items[*number].positives[0], found.clone())));
@@ -255,8 +266,11 @@ fn loss(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
     use dpr_core::DeviceChoice;
     use dpr_data::TrainingContext;
+    use dpr_files::progress::Silent;
 
     use super::super::config::Negatives;
     use super::*;
@@ -283,7 +297,8 @@ mod tests {
         let (questions, found) = (vec![0.5; items.len() * 2], vec![0.5; pool.passages.len() * 2]);
         let encoded = Encoded { question_vectors: &questions, found: &found, dim: 2, unit_length: false };
         let device = TrainDevice::open(DeviceChoice::Flex).unwrap();
-        loss(&items, &texts, &pool, encoded, &config, &device).unwrap()
+        let job = Job { stop: &AtomicBool::new(false), progress: &Silent };
+        loss(&items, &texts, &pool, encoded, &config, &device, job).unwrap()
     }
 
     fn assert_near(got: f64, passages: f64) {
@@ -314,5 +329,21 @@ mod tests {
         // One that has no negative at all is compared with nothing, and does not count.
         assert_near(loss_of(&[(&[4, 5], &[]), (&[], &[]), (&[], &[6, 7])], alone), 3.0);
         assert_eq!(loss_of(&[(&[], &[])], alone), 0.0);
+    }
+
+    #[test]
+    fn encoding_ends_with_the_batch_in_which_it_is_stopped() {
+        let device = TrainDevice::open(DeviceChoice::Flex).unwrap();
+        let options = StepOptions { chunk_tokens: 4, threads: 1, ..StepOptions::default() };
+        let (stop, batches) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let job = Job { stop: &stop, progress: &Silent };
+        let forward = |rows: &[Vec<u32>]| {
+            stop.store(batches.fetch_add(1, Ordering::Relaxed) == 1, Ordering::Relaxed);
+            Ok(vec![0.0; rows.len() * 2])
+        };
+        let rows = vec![vec![1u32; 4]; 9];
+        let error = encode(&rows, 2, &options, &device, job, &forward).unwrap_err();
+        assert!(matches!(error, TrainError::Stopped), "{error}");
+        assert_eq!(batches.load(Ordering::Relaxed), 2, "of nine");
     }
 }

@@ -15,7 +15,6 @@ use super::step::{StepNoise, StepOutcome, step};
 use super::task::Task;
 use super::trainer::{self, Setup, TrainReport};
 use dpr_files::Job;
-use dpr_files::progress::Progress;
 
 /// Trains as `config` says in the run directory `out`, which holds no run yet, or with `resume` one begun with the
 /// same settings: it then continues from its last checkpoint, and every step is the same as without the interruption.
@@ -92,13 +91,8 @@ impl Task for RetrievalTask<'_> {
         !self.data.dev.is_empty()
     }
 
-    fn measure(
-        &self,
-        model: &DualEncoder,
-        device: &TrainDevice,
-        progress: &dyn Progress,
-    ) -> Result<Scores, TrainError> {
-        evaluate(model, self.data, self.config, device, progress).map(Scores::Retrieval)
+    fn measure(&self, model: &DualEncoder, device: &TrainDevice, job: Job<'_>) -> Result<Scores, TrainError> {
+        evaluate(model, self.data, self.config, device, job).map(Scores::Retrieval)
     }
 
     fn export(&self, model: &DualEncoder, out: &Path) -> Result<(), TrainError> {

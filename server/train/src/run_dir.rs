@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint;
 use super::config::Settings;
 use super::error::TrainError;
 use super::scores::Scores;
@@ -95,8 +96,8 @@ impl RunDir {
     /// data and model are read. Nothing is left of it.
     ///
     /// # Errors
-    /// [`TrainError::Exists`], or [`TrainError::InUse`] while it goes on; [`TrainError::File`] and an I/O error name
-    /// the directory.
+    /// [`TrainError::Exists`], or [`TrainError::InUse`] while it goes on; [`TrainError::LeftOver`] for what a run left
+    /// whose settings are gone; [`TrainError::File`] and an I/O error name the directory.
     pub fn check_new(path: &Path) -> Result<(), TrainError> {
         if Self::is_begun(path) {
             return Err(match DirLock::acquire(path)? {
@@ -105,6 +106,7 @@ impl RunDir {
             });
         }
         refuse_foreign(path, is_of_a_run)?;
+        refuse_left_over(path)?;
         let first = path.ancestors().find(|dir| dir.exists()).filter(|dir| !dir.as_os_str().is_empty());
         dpr_files::atomic::check_writable(first.unwrap_or(Path::new(".")))?;
         Ok(())
@@ -121,8 +123,16 @@ impl RunDir {
     /// # Errors
     /// [`TrainError::NothingToResume`], [`TrainError::OtherRun`] or [`TrainError::OtherConfig`].
     pub fn check_begun<C: Settings>(path: &Path, config: &C) -> Result<(), TrainError> {
-        let begun: C = Self::config(path)?;
-        if begun == *config {
+        Self::check_same(path, &Self::config(path)?, config)
+    }
+
+    /// Refuses other settings than those that the run in `path` was begun with.
+    ///
+    /// # Errors
+    /// [`TrainError::OtherConfig`] names a setting that differs.
+    pub fn check_same<C: Settings>(path: &Path, begun: &C, config: &C) -> Result<(), TrainError> {
+        let config = config.written_as(begun);
+        if *begun == config {
             return Ok(());
         }
         let difference = difference(&begun.to_toml()?, &config.to_toml()?);
@@ -140,6 +150,7 @@ impl RunDir {
         if Self::is_begun(path) {
             return Err(TrainError::Exists { dir: path.into() });
         }
+        refuse_left_over(path)?;
         let text = config.to_toml()?;
         write_file(&path.join(CONFIG), |out| out.write_all(text.as_bytes()))?;
         Ok(dir)
@@ -278,6 +289,17 @@ impl RunDir {
     }
 }
 
+/// Refuses a directory that holds what a run has made. Where its settings are gone, a new one would mix with it.
+fn refuse_left_over(path: &Path) -> Result<(), TrainError> {
+    let mut parts = Vec::new();
+    if !checkpoint::list(&path.join(CHECKPOINTS))?.is_empty() {
+        parts.push(format!("{CHECKPOINTS}/"));
+    }
+    let made = [(METRICS, METRICS.to_owned()), (BEST, format!("{BEST}/"))];
+    parts.extend(made.into_iter().filter(|(name, _)| path.join(name).exists()).map(|(_, part)| part));
+    if parts.is_empty() { Ok(()) } else { Err(TrainError::LeftOver { dir: path.into(), parts }) }
+}
+
 /// Returns whether a run writes a file or a directory of this name.
 fn is_of_a_run(name: &str) -> bool {
     [CONFIG, METRICS, CHECKPOINTS, BEST, LOSS_PLOT, DEV_PLOT].contains(&name)
@@ -403,6 +425,27 @@ mod tests {
         assert!(!at("new").exists(), "nothing is made before the run begins");
         let refused = |name: &str| RunDir::check_new(&at(name)).unwrap_err().to_string();
         assert!(refused("model").contains("holds `model.json`"), "{}", refused("model"));
+        // What a run left whose settings are gone would be mixed with the new run's.
+        let (checkpoint, best) = ("checkpoints/step-0000005/state.json", "best/model.json");
+        let cases: [(&[&str], &str); 4] = [
+            (&[checkpoint], "`checkpoints/`"),
+            (&[best], "`best/`"),
+            (&[METRICS], "`metrics.jsonl`"),
+            (&[best, METRICS, checkpoint], "`checkpoints/`, `metrics.jsonl`, `best/`"),
+        ];
+        for (made, named) in cases {
+            for path in made.iter().map(|made| at("left").join(made)) {
+                fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+                fs_err::write(path, "{}").unwrap();
+            }
+            let begun = RunDir::begin(&at("left"), &TrainConfig::default()).unwrap_err().to_string();
+            let expected = format!("holds parts of another run ({named}), whose config.toml is gone");
+            for error in [refused("left"), begun] {
+                assert!(error.contains(&expected), "{made:?}: {error}");
+            }
+            assert!(!RunDir::is_begun(&at("left")));
+            fs_err::remove_dir_all(at("left")).unwrap();
+        }
         for name in ["taken", "taken/deep"] {
             assert!(refused(name).contains("taken"), "{}", refused(name));
         }

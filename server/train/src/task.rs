@@ -6,7 +6,7 @@ use super::encoders::{DualEncoder, TrainDevice};
 use super::error::TrainError;
 use super::scores::Scores;
 use super::step::{StepNoise, StepOutcome};
-use dpr_files::progress::Progress;
+use dpr_files::Job;
 
 /// A task makes a run's batches, computes their loss and gradients, and measures and exports the encoders. The
 /// [trainer](super::trainer) runs the steps, checkpoints and curves.
@@ -32,12 +32,10 @@ pub(super) trait Task {
     fn has_dev(&self) -> bool;
 
     /// Measures the encoders on the dev questions and returns the scores.
-    fn measure(
-        &self,
-        model: &DualEncoder,
-        device: &TrainDevice,
-        progress: &dyn Progress,
-    ) -> Result<Scores, TrainError>;
+    ///
+    /// # Errors
+    /// [`TrainError::Stopped`] once `job` is stopped.
+    fn measure(&self, model: &DualEncoder, device: &TrainDevice, job: Job<'_>) -> Result<Scores, TrainError>;
 
     /// Writes the encoders as the model directory `out`, in place of one that is there.
     fn export(&self, model: &DualEncoder, out: &Path) -> Result<(), TrainError>;

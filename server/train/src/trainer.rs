@@ -66,8 +66,8 @@ pub(super) struct Setup<'a, C> {
 /// Begins the run, or goes on with it, and takes the steps.
 ///
 /// # Errors
-/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint
-/// is kept in any case.
+/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped: a checkpoint is then written, unless no step was
+/// taken. A checkpoint whose measurement is not finite is removed; the one before it is kept.
 pub(super) fn run<C: Settings>(
     setup: Setup<'_, C>,
     device: &TrainDevice,
@@ -117,22 +117,53 @@ struct Trainer<'a> {
 impl Trainer<'_> {
     fn go_on(&mut self, resume: bool) -> Result<(), TrainError> {
         if resume && let Some(last) = checkpoint::list(&self.run.checkpoints())?.pop() {
-            let (model, optimisers) = (&mut self.model, &mut self.optimisers);
-            self.position =
-                checkpoint::load(&last, model, optimisers, &self.context.origin, self.context.device)?;
-            // The run may have ended after this checkpoint was written and before its model was exported.
-            if self.position.best.is_some_and(|best| best.step == self.position.step) {
-                self.context.task.export(&self.model, &self.run.best())?;
+            self.position = self.load(&last)?;
+            let Position { step, best, .. } = self.position;
+            if step > self.context.steps {
+                let reason = format!("it is of step {step}, and the run has {} steps", self.context.steps);
+                return Err(TrainError::Checkpoint { path: last, reason });
+            }
+            match best {
+                // The run may have ended after this checkpoint was written and before its model was exported.
+                Some(best) if best.step == step => self.export()?,
+                Some(best) if !self.run.best().exists() => {
+                    let of_best = self.checkpoint_of(best.step);
+                    if of_best.exists() {
+                        self.load(&of_best)?;
+                        self.export()?;
+                        self.load(&last)?;
+                    } else {
+                        let lost = self.best_lost(best.step);
+                        tracing::warn!(
+                            "{lost}; unless a later model is better, the run ends with this error"
+                        );
+                    }
+                }
+                _ => {}
             }
         }
         self.run.rewind(self.position.step)
+    }
+
+    /// Reads a checkpoint and returns its position.
+    fn load(&mut self, path: &Path) -> Result<Position, TrainError> {
+        let Context { origin, device, .. } = &self.context;
+        checkpoint::load(path, &mut self.model, &mut self.optimisers, origin, device)
+    }
+
+    /// Writes the model as the best one.
+    fn export(&self) -> Result<(), TrainError> {
+        self.context.task.export(&self.model, &self.run.best())
     }
 
     fn work(mut self) -> Result<TrainReport, TrainError> {
         let started = Instant::now();
         let Context { task, options, .. } = self.context;
         if self.position.step == 0 && task.has_dev() && self.run.metrics().is_empty() {
-            self.report.at_start = Some(self.measure()?);
+            self.report.at_start = Some(self.measure().map_err(|error| self.stopped(error))?);
+        }
+        if self.position.unmeasured {
+            self.measure_due(true)?;
         }
         self.start_progress();
         while self.position.step < self.context.steps {
@@ -140,8 +171,10 @@ impl Trainer<'_> {
             self.epoch(&batches)?;
         }
         self.context.job.progress.finish();
-        if !task.has_dev() || !self.run.best().exists() {
-            task.export(&self.model, &self.run.best())?;
+        match self.position.best {
+            Some(best) if best.step != self.position.step => self.check_best(best.step)?,
+            _ if task.has_dev() && self.run.best().exists() => {}
+            _ => self.export()?,
         }
         let seconds = started.elapsed().as_secs_f64();
         let questions = self.report.steps * options.batch_size * options.accumulate;
@@ -169,8 +202,7 @@ impl Trainer<'_> {
             };
             if self.context.job.is_stopped() {
                 self.checkpoint()?;
-                let (step, steps) = (self.position.step, self.context.steps);
-                return Err(TrainError::Interrupted { step, steps });
+                return Err(self.stopped(TrainError::Stopped));
             }
             self.step(now)?;
             let step = self.position.step;
@@ -191,45 +223,105 @@ impl Trainer<'_> {
     /// Measures on the dev questions and records the scores.
     fn measure(&mut self) -> Result<Scores, TrainError> {
         let Context { task, device, job, .. } = self.context;
-        let scores = task.measure(&self.model, device, job.progress)?;
+        let scores = task.measure(&self.model, device, job)?;
         self.run.record(Metric::Dev(DevMetric { step: self.position.step, scores }))?;
         Ok(scores)
     }
 
-    /// Measures where `measure` says so and there are dev questions, writes a checkpoint where `checkpoint` says so,
-    /// and exports the model if it is the best so far.
-    ///
-    /// A checkpoint that names the best model is written before that is exported, and a run that goes on from it
-    /// exports it again. So the best model is always the one that the last checkpoint names, whenever the process is
-    /// killed: on a GPU the steps after a checkpoint are not repeated to the bit, and a model exported first could
-    /// belong to none.
+    /// Writes a checkpoint where `checkpoint` says so, measures where `measure` says so and there are dev questions,
+    /// and exports the model if it is the best so far. The checkpoint is written first, since measuring may take long:
+    /// a run that goes on from it makes the measurement that is due.
     fn keep(&mut self, measure: bool, checkpoint: bool) -> Result<(), TrainError> {
-        let mut is_best = false;
-        if measure && self.context.task.has_dev() {
-            self.context.job.progress.finish();
-            let scores = self.measure()?;
-            is_best = self.position.best.is_none_or(|best| scores.is_better_than(&best.scores));
-            if is_best {
-                self.position.best = Some(Best { step: self.position.step, scores });
-            }
-        }
-        if checkpoint || is_best {
+        self.position.unmeasured = measure && self.context.task.has_dev();
+        if checkpoint {
             self.checkpoint()?;
         }
-        if is_best {
-            self.context.task.export(&self.model, &self.run.best())?;
-        }
-        if measure && self.context.task.has_dev() {
+        if self.position.unmeasured {
+            self.context.job.progress.finish();
+            self.measure_due(checkpoint)?;
             self.start_progress();
         }
         Ok(())
     }
 
+    /// Measures on the dev questions and exports the model if it is the best so far. `is_kept` says that there is a
+    /// checkpoint of this step.
+    ///
+    /// A checkpoint that names the best model is written before that is exported, and a run that goes on from it
+    /// exports it again. So the best model is always the one that the last checkpoint names, whenever the process is
+    /// killed: on a GPU the steps after a checkpoint are not repeated to the bit, and a model exported first could
+    /// belong to none.
+    fn measure_due(&mut self, is_kept: bool) -> Result<(), TrainError> {
+        let step = self.position.step;
+        // The checkpoint of a step may be older than the scores that are recorded of it.
+        let recorded = self.run.metrics().iter().find_map(|metric| match metric {
+            Metric::Dev(dev) if dev.step == step => Some(dev.scores),
+            _ => None,
+        });
+        let measured = match recorded {
+            Some(scores) => Ok(scores),
+            None => self.measure(),
+        };
+        let scores = match measured {
+            Ok(scores) => scores,
+            Err(error) => {
+                match error {
+                    TrainError::Stopped if !is_kept => self.checkpoint()?,
+                    // Weights that are not finite are in this checkpoint too: it is removed, so that a run goes on from
+                    // the one before.
+                    TrainError::NotFinite { .. } if is_kept => {
+                        fs_err::remove_dir_all(self.checkpoint_of(step))?;
+                    }
+                    _ => {}
+                }
+                return Err(self.stopped(error));
+            }
+        };
+        self.position.unmeasured = false;
+        if self.position.best.is_some_and(|best| !scores.is_better_than(&best.scores)) {
+            checkpoint::remove_old(&self.run.checkpoints(), self.context.options.keep_checkpoints)?;
+            return self.run.draw();
+        }
+        self.position.best = Some(Best { step, scores });
+        self.checkpoint()?;
+        self.export()
+    }
+
+    /// Returns [`TrainError::Interrupted`] with the step for [`TrainError::Stopped`], any other error as it is.
+    fn stopped(&self, error: TrainError) -> TrainError {
+        let (step, steps) = (self.position.step, self.context.steps);
+        match error {
+            TrainError::Stopped => TrainError::Interrupted { step, steps },
+            error => error,
+        }
+    }
+
+    /// Refuses to end without the best model, which is that of an earlier step.
+    fn check_best(&self, step: usize) -> Result<(), TrainError> {
+        if self.run.best().exists() {
+            return Ok(());
+        }
+        Err(self.best_lost(step))
+    }
+
+    /// Returns the error of a best model, that of `step`, that is gone with its checkpoint.
+    fn best_lost(&self, step: usize) -> TrainError {
+        TrainError::BestLost { best: self.run.best(), checkpoint: self.checkpoint_of(step) }
+    }
+
+    /// Writes a checkpoint. Where the dev questions are still to be measured, one more is kept: that before it, until
+    /// it is known that the weights are numbers.
     fn checkpoint(&self) -> Result<(), TrainError> {
         let (dir, origin) = (self.run.checkpoints(), &self.context.origin);
-        let keep = self.context.options.keep_checkpoints;
+        let unmeasured = usize::from(self.position.unmeasured);
+        let keep = self.context.options.keep_checkpoints.saturating_add(unmeasured);
         checkpoint::save(&dir, &self.model, &self.optimisers, &self.position, origin, keep)?;
         self.run.draw()
+    }
+
+    /// Returns the directory of the checkpoint of a step.
+    fn checkpoint_of(&self, step: usize) -> PathBuf {
+        checkpoint::path(&self.run.checkpoints(), step)
     }
 
     fn start_progress(&self) {

@@ -3,7 +3,6 @@
 mod rounds;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{ArgAction, ValueEnum};
 use dpr_core::Similarity;
@@ -14,7 +13,8 @@ use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_files::Job;
 use dpr_train::{
-    DataFile, DryRun, PairConfig, PairTask, RunOptions, TrainConfig, TrainDevice, Training, keep_freed_memory,
+    DataFile, DryRun, Negatives, PairConfig, PairTask, RunOptions, TrainConfig, TrainDevice, Training,
+    keep_freed_memory,
 };
 
 /// Arguments of `dpr train`.
@@ -111,12 +111,16 @@ fn similarity(text: &str) -> Result<Similarity, String> {
 impl Args {
     /// Returns what is trained besides retrieval: what the flag says, else the file, else the run that goes on. A file
     /// that cannot be read is an error where its settings are read.
-    fn pairs(&self) -> Option<PairTask> {
+    ///
+    /// # Errors
+    /// When the file names an unknown task.
+    fn pairs(&self) -> Result<Option<PairTask>, CliError> {
         let begun = self.run.out.as_ref().filter(|_| self.run.resume).map(|out| out.join("config.toml"));
         let file = self.config.as_deref().or(begun.as_deref());
-        match self.task {
-            Some(task) => task.pairs(),
-            None => file.and_then(PairTask::of_file),
+        match (self.task, file) {
+            (Some(task), _) => Ok(task.pairs()),
+            (None, Some(file)) => Ok(PairTask::of_file(file)?),
+            (None, None) => Ok(None),
         }
     }
 
@@ -137,6 +141,14 @@ impl Args {
 
     /// Returns the configuration of encoders.
     fn retrieval_settings(&self) -> Result<TrainConfig, CliError> {
+        self.refuse_flags_of_pairs()?;
+        let mut config: TrainConfig = self.run.settings(self.config.as_deref())?;
+        self.apply_to_retrieval(&mut config)?;
+        Ok(config)
+    }
+
+    /// Refuses flags of readers and rerankers, which encoders have none of.
+    fn refuse_flags_of_pairs(&self) -> Result<(), CliError> {
         if self.max_tokens.is_some() {
             return Err(
                 "--max-tokens is of a reader or a reranker: the configuration has max_passage_tokens".into(),
@@ -145,17 +157,23 @@ impl Args {
         if self.teacher.is_some() {
             return Err("--teacher is of a reranker: `dpr distill` teaches encoders".into());
         }
-        let mut config: TrainConfig = self.run.settings(self.config.as_deref())?;
-        self.apply_to_retrieval(&mut config)?;
-        Ok(config)
+        Ok(())
     }
 
-    /// Sets what flags were given for in a configuration of encoders.
+    /// Sets what flags were given for in a configuration of encoders, and refuses those without an effect there.
     fn apply_to_retrieval(&self, config: &mut TrainConfig) -> Result<(), CliError> {
         self.apply(config);
-        if self.negatives.is_some() && config.data.mixed_negatives.is_some() {
+        let data = &config.data;
+        if self.negatives.is_some() && data.mixed_negatives.is_some() {
             return Err(
                 "--negatives is of one kind: leave it out, the configuration has mixed_negatives".into()
+            );
+        }
+        if self.negatives.is_some() && data.negatives == Negatives::Gold && data.in_batch {
+            return Err(
+                "--negatives has no effect beside negatives = \"gold\", the batch's other positives: leave it out, or \
+                 say in_batch = false in the configuration"
+                    .into(),
             );
         }
         set(&mut config.objective.temperature, self.temperature);
@@ -179,7 +197,7 @@ impl Args {
         if self.task.is_some() {
             config.task = task;
         }
-        set(&mut config.model.max_tokens, self.max_tokens);
+        config.model.max_tokens = self.max_tokens.or(config.model.max_tokens);
         if self.teacher.is_some() {
             config.model.teacher.clone_from(&self.teacher);
         }
@@ -196,7 +214,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if let Some(out) = args.run.out.as_deref().filter(|out| args.run.resume && rounds::is_in(out)) {
         return rounds::resume(&args, out);
     }
-    match args.pairs() {
+    match args.pairs()? {
         Some(task) if args.rounds.is_given() => {
             Err(format!("--rounds is of retrieval: leave it out, or train no {}", task.name()).into())
         }
@@ -256,8 +274,5 @@ fn tell(found: &DryRun, run: &RunOptions, device: &str) -> Result<(), CliError> 
         "the batch of longest passages: {} texts, {} tokens, loss {:.3}, {:.1} s, peak memory {memory}",
         found.batch_texts, found.batch_tokens, found.loss, found.seconds
     ))?;
-    output::line(format_args!(
-        "at most {:.1} h in all at that speed; nothing was written",
-        Duration::from_secs_f64(whole).as_secs_f64() / 3600.0
-    ))
+    output::line(format_args!("at most {:.1} h in all at that speed; nothing was written", whole / 3600.0))
 }

@@ -20,10 +20,19 @@ use dpr_train::{
 use serde::{Deserialize, Serialize};
 
 use super::super::{CliError, output, run_arguments};
+use super::Task;
 use crate::cli::data::{PositivesFrom, margin};
 
 /// The file of the settings and of what is done.
 const STATE: &str = "rounds.json";
+
+/// Passages that are looked at for a question whose hard negatives are the fewest: the default of `dpr data mine`.
+const DEPTH: usize = 100;
+
+/// The fewest negatives of a kind that are mined for a question (the default of `dpr data mine`), and the most (its
+/// limit).
+const LEAST_NEGATIVES: usize = 30;
+const MOST_NEGATIVES: usize = 10_000;
 
 /// The format of that file.
 const FORMAT: u32 = 1;
@@ -181,16 +190,21 @@ fn begin_with(args: &super::Args, rounds: usize, passages: &Path, questions: &Pa
 /// Goes on with the rounds in `out`.
 ///
 /// # Errors
-/// [`TrainError::OtherConfig`] with flags that say something else than the rounds began with, and what a step fails
-/// with.
+/// [`TrainError::OtherConfig`] with flags that say something else than the rounds began with, flags of other tasks, and
+/// what a step fails with.
 pub(super) fn resume(args: &super::Args, out: &Path) -> Result<(), CliError> {
     let state = State::read(&out.join(STATE))?;
+    if let Some(task) = args.task.and_then(Task::pairs) {
+        let (out, task) = (out.display(), task.name());
+        return Err(format!(
+            "{out} holds rounds, which are of retrieval: leave --task {task} out, or name another --out"
+        )
+        .into());
+    }
+    args.refuse_flags_of_pairs()?;
     let mut given = state.training.clone();
     args.apply_to_retrieval(&mut given)?;
-    if given != state.training {
-        let difference = "flags of the settings".to_owned();
-        return Err(TrainError::OtherConfig { dir: out.into(), difference }.into());
-    }
+    RunDir::check_same(out, &state.training, &given)?;
     Run::lock(out, state, args)?.go_on()
 }
 
@@ -272,6 +286,9 @@ impl<'a> Run<'a> {
                 command.path("--questions", questions).word("--hard").word("dense");
                 command.option("--positives", positives).option("--device", self.device);
                 command.option("--seed", self.state.training.run.seed).path("--out", &mined);
+                let [hard, random] = self.mined_negatives();
+                command.option("--hard-negatives", hard).option("--random-negatives", random);
+                command.option("--depth", hard * DEPTH / LEAST_NEGATIVES);
                 if let Some(denoise) = denoise {
                     command.path("--denoise", denoise).option("--denoise-margin", denoise_margin);
                 }
@@ -290,6 +307,13 @@ impl<'a> Run<'a> {
             command.word("--json");
         }
         run_arguments(&command.0)
+    }
+
+    /// Returns the hard and the random negatives that are mined for a question, at most: as many as it brings into a
+    /// batch, within what `dpr data mine` takes, and no fewer than its default.
+    fn mined_negatives(&self) -> [usize; 2] {
+        let brought = self.state.training.data.negative_counts();
+        [brought.hard, brought.random].map(|count| count.clamp(LEAST_NEGATIVES, MOST_NEGATIVES))
     }
 
     /// Trains on what was mined, or goes on where it was stopped.

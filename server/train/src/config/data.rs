@@ -117,7 +117,7 @@ impl Default for DataOptions {
 impl DataOptions {
     /// Returns the hard and the random negatives of a training question that are kept, at most: no fewer than it brings
     /// into a batch, where random ones stand in for hard ones that an item lacks.
-    pub(crate) fn kept(&self) -> (usize, usize) {
+    pub fn kept(&self) -> (usize, usize) {
         let NegativeCounts { hard, random, .. } = self.negative_counts();
         (self.kept_negatives.max(hard), self.kept_negatives.max(hard.saturating_add(random)))
     }

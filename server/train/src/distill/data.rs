@@ -76,6 +76,7 @@ impl DistillPrepared {
         if expected != got {
             return Err(TrainError::StudentDim { student: config.model.start.clone(), got, expected });
         }
+        check_lengths(config, &teacher, &start)?;
         let space = space(config, &teacher)?;
         let tokens = config.model.max_question_tokens;
         let mut model = DualEncoder::load(&start, Sharing::Keep, tokens, None, device)?;
@@ -96,6 +97,23 @@ impl DistillPrepared {
         let name = start.manifest().name.clone();
         Ok(Self { train, dev, space, model, teacher, name, origin, steps, notes })
     }
+}
+
+/// Refuses a student whose vectors are scaled to length 1 where the teacher's are not, or the other way round: a model's
+/// two encoders must agree in it. With a teacher that compares by cosine, the export scales the student's vectors,
+/// whatever it was imported with.
+fn check_lengths(config: &DistillConfig, teacher: &ModelDir, student: &ModelDir) -> Result<(), TrainError> {
+    let [expected, got] = [teacher, student].map(|model| model.manifest().normalize);
+    if expected == got || teacher.manifest().similarity == Similarity::Cosine {
+        return Ok(());
+    }
+    let which = if got { "are" } else { "are not" };
+    let teachers = if expected { "are" } else { "are not" };
+    Err(TrainError::Setting {
+        setting: "model.start",
+        got: format!("{}, whose vectors {which} scaled to length 1", config.model.start.display()),
+        expected: format!("those of the teacher {teachers}: import the student with --normalize {expected}"),
+    })
 }
 
 /// Returns the training questions, the dev questions, and the number of dev questions that are training questions

@@ -1,5 +1,7 @@
 //! Least-squares fit of a student's last layer.
 
+use std::sync::atomic::AtomicBool;
+
 use dpr_core::encoder::Encoder;
 use nalgebra::DMatrix;
 
@@ -9,6 +11,7 @@ use super::super::error::TrainError;
 use super::super::evaluate::encode;
 use super::config::DistillConfig;
 use super::taught::Taught;
+use dpr_files::Job;
 use dpr_files::progress::Progress;
 
 /// Questions that the layer is fitted to, at most, drawn by the seed: several times the numbers in a state.
@@ -50,8 +53,11 @@ pub(super) fn fit(
     (pooled.normalize, pooled.projection_dim) = (false, 0);
     let forward =
         |rows: &[Vec<u32>]| numbers(net.forward(&student.batch(rows, device), &pooled, &device.plain));
+    // The fit does not stop early: there is no run directory yet that a later process could go on in.
+    let never = AtomicBool::new(false);
+    let job = Job { stop: &never, progress };
     progress.start("fitting the last layer to", "questions", count as u64);
-    let states = encode(&tokens, hidden, &config.compute, device, progress, &forward)?;
+    let states = encode(&tokens, hidden, &config.compute, device, job, &forward)?;
     progress.finish();
 
     // A last state that is always 1 takes the bias.

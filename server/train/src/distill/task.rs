@@ -9,7 +9,7 @@ use dpr_core::random::SplitMix;
 use super::super::encoders::{DualEncoder, TrainDevice};
 use super::super::epochs::batches;
 use super::super::error::TrainError;
-use super::super::evaluate::encode;
+use super::super::evaluate::{check_stop, encode};
 use super::super::export::{Exported, export_as};
 use super::super::scores::{Scores, StudentScores};
 use super::super::step::{Inputs, Loss as _, StepNoise, StepOutcome, step_by};
@@ -21,7 +21,6 @@ use super::loss::{StudentLoss, cosine};
 use super::taught::{Taught, best_rows};
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
 use dpr_files::Job;
-use dpr_files::progress::Progress;
 use dpr_index::{ExactIndex, RECALL_DEPTH};
 
 /// Questions are sorted by length within as many batches, so that a batch has little padding.
@@ -94,25 +93,21 @@ impl Task for DistillTask<'_> {
         !self.dev.questions.is_empty()
     }
 
-    fn measure(
-        &self,
-        model: &DualEncoder,
-        device: &TrainDevice,
-        progress: &dyn Progress,
-    ) -> Result<Scores, TrainError> {
+    fn measure(&self, model: &DualEncoder, device: &TrainDevice, job: Job<'_>) -> Result<Scores, TrainError> {
         let (student, dev) = (model.question(), &self.dev);
         let (count, dim) = (dev.questions.len(), student.dim());
         let tokens = dev.questions.iter().map(|question| model.question_tokens(question));
         let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
-        progress.start("measuring", "questions", count as u64);
+        job.progress.start("measuring", "questions", count as u64);
         let forward = |rows: &[Vec<u32>]| student.encode(rows, device);
-        let vectors = encode(&tokens, dim, &self.config.compute, device, progress, &forward)?;
-        progress.finish();
+        let vectors = encode(&tokens, dim, &self.config.compute, device, job, &forward)?;
+        job.progress.finish();
         let pairs = vectors.chunks_exact(dim).zip(&dev.vectors);
         let cosine = pairs.map(|(student, teacher)| cosine(student, teacher)).sum::<f64>() / count as f64;
         let mut loss = 0.0;
         let items: Vec<usize> = (0..count).collect();
         for batch in items.chunks(self.config.run.batch_size) {
+            check_stop(job)?;
             let own = batch.iter().flat_map(|item| &vectors[item * dim..(item + 1) * dim]).copied().collect();
             let outcome = self.loss(dev, batch).gradients([own, Vec::new()], dim, device)?;
             loss += outcome.loss * batch.len() as f64 / count as f64;

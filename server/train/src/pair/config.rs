@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::config::{DataFile, RunOptions, Settings, check_numbers};
+use super::super::config::{DataFile, RunOptions, Settings, check_numbers, with_short_quotes};
 use super::super::encoders::Weights;
 use super::super::error::TrainError;
 use super::super::optimiser::OptimiserOptions;
 use super::super::options::StepOptions;
+
+/// Tokens of a question and a passage in the paper.
+pub(super) const TOKENS: usize = 350;
 
 /// The kind of model that is trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,14 +26,38 @@ pub enum PairTask {
 }
 
 impl PairTask {
-    /// Returns the task that a configuration names; `None` for one of retrieval, and for a file that cannot be read.
-    pub fn of_file(path: &Path) -> Option<Self> {
-        #[derive(Deserialize)]
+    /// Returns the task that a configuration names; `None` for retrieval, for a file that names none, and for one that
+    /// cannot be read or is no TOML.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] when the file names an unknown task.
+    pub fn of_file(path: &Path) -> Result<Option<Self>, TrainError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
         struct Named {
-            task: PairTask,
+            task: Task,
         }
-        let text = fs_err::read_to_string(path).ok()?;
-        toml::from_str::<Named>(&text).ok().map(|named| named.task)
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Task {
+            #[default]
+            Retrieval,
+            Reader,
+            Reranker,
+        }
+        let text = fs_err::read_to_string(path).unwrap_or_default();
+        if toml::from_str::<toml::Table>(&text).is_err() {
+            return Ok(None);
+        }
+        let named: Named = toml::from_str(&text).map_err(|error| TrainError::Config {
+            path: path.into(),
+            reason: with_short_quotes(error.to_string().trim()),
+        })?;
+        Ok(match named.task {
+            Task::Retrieval => None,
+            Task::Reader => Some(Self::Reader),
+            Task::Reranker => Some(Self::Reranker),
+        })
     }
 
     /// Returns the name in configurations and for people.
@@ -87,8 +114,10 @@ pub struct PairModelOptions {
     pub weights: Weights,
     /// Leave the embeddings as they are, so that a page can share them with the question encoder.
     pub freeze_embeddings: bool,
-    /// Tokens a question and a passage are cut to (350 in the paper), or as many as there are positions.
-    pub max_tokens: usize,
+    /// Tokens a question and a passage are cut to; when not given 350, as in the paper, or as many as the model has
+    /// positions for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
     /// Of a reranker: the model directory of a reader or of a cross-encoder whose scores it learns; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teacher: Option<PathBuf>,
@@ -100,7 +129,7 @@ impl Default for PairModelOptions {
             start: PathBuf::new(),
             weights: Weights::Given,
             freeze_embeddings: false,
-            max_tokens: 350,
+            max_tokens: None,
             teacher: None,
         }
     }
@@ -180,6 +209,15 @@ impl Settings for PairConfig {
     fn of_run(&self) -> (&RunOptions, &OptimiserOptions, &StepOptions) {
         (&self.run, &self.optimiser, &self.compute)
     }
+
+    /// A run may have written out the tokens of the paper, which other settings leave to the model.
+    fn written_as(&self, begun: &Self) -> Self {
+        let mut written = self.clone();
+        if written.model.max_tokens.is_none() && begun.model.max_tokens == Some(TOKENS) {
+            written.model.max_tokens = begun.model.max_tokens;
+        }
+        written
+    }
 }
 
 impl PairConfig {
@@ -247,6 +285,7 @@ pub struct Ranking {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::run_dir::RunDir;
     use super::*;
 
     fn read(text: &str) -> Result<PairConfig, String> {
@@ -260,17 +299,51 @@ mod tests {
     fn a_section_keeps_the_paper_s_settings_where_it_says_nothing() {
         let config = read("task = \"reranker\"\n[run]\nepochs = 3\n[model]\nstart = \"m\"\n").unwrap();
         assert_eq!((config.task, config.run.epochs, config.run.batch_size), (PairTask::Reranker, 3, 16));
-        assert_eq!((config.model.max_tokens, config.data.negatives_per_question), (350, 23));
+        assert_eq!((config.model.max_tokens, config.data.negatives_per_question), (None, 23));
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.toml");
-        for (text, task) in
-            [("task = \"reranker\"", Some(PairTask::Reranker)), ("task = \"retrieval\"", None), ("", None)]
-        {
+        for (text, task) in [
+            ("task = \"reranker\"", Some(PairTask::Reranker)),
+            ("[run]\nepochs = 3", None),
+            ("task = \"retrieval\"", None),
+            ("", None),
+            ("task =", None),
+        ] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(PairTask::of_file(&path), task, "{text}");
+            assert_eq!(PairTask::of_file(&path).unwrap(), task, "{text}");
+        }
+        assert_eq!(PairTask::of_file(&dir.path().join("none.toml")).unwrap(), None);
+        std::fs::write(&path, "task = \"rerankr\"").unwrap();
+        let error = PairTask::of_file(&path).unwrap_err().to_string();
+        for said in ["a.toml", "line 1", "rerankr", "`retrieval`", "`reader`", "`reranker`"] {
+            assert!(error.contains(said), "no {said} in {error}");
         }
         let written = config.to_toml().unwrap();
         assert_eq!(read(&written).unwrap(), config);
+    }
+
+    #[test]
+    fn a_run_that_has_written_the_tokens_of_the_paper_goes_on_with_settings_that_leave_them_out() {
+        let settings = |max_tokens| {
+            let model = PairModelOptions { max_tokens, ..PairModelOptions::default() };
+            PairConfig { model, ..PairConfig::default() }
+        };
+        let check = |begun, given| {
+            let same = RunDir::check_same(Path::new("run"), &settings(begun), &settings(given));
+            same.map_err(|error| error.to_string())
+        };
+        for (begun, given) in [(Some(350), None), (Some(350), Some(350)), (None, None)] {
+            check(begun, given).unwrap();
+        }
+        let mut other = settings(None);
+        other.run.seed = 2;
+        let error =
+            RunDir::check_same(Path::new("run"), &settings(Some(350)), &other).unwrap_err().to_string();
+        assert!(error.contains("seed = 12345, not seed = 2"), "{error}");
+        let error = check(Some(256), None).unwrap_err();
+        assert!(error.contains("max_tokens = 256, not without it"), "{error}");
+        let error = check(Some(350), Some(256)).unwrap_err();
+        assert!(error.contains("max_tokens = 350, not max_tokens = 256"), "{error}");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(super) struct PairData {
     pub(super) overlap: usize,
     /// Training questions without a passage that answers them, which are left out.
     pub(super) unanswered: usize,
+    /// Dev questions likewise.
+    pub(super) unanswered_dev: usize,
 }
 
 impl PairData {
@@ -61,22 +63,23 @@ impl PairData {
             let mut items = items(path, &mut data.pool, config)?;
             let before = items.len();
             items.retain(|item| !item.positives.is_empty());
-            let unanswered = before - items.len();
-            data.unanswered += unanswered;
-            Ok((items, unanswered))
+            let without = before - items.len();
+            Ok((items, without))
         };
         let mut train = Vec::new();
         for DataFile { path, weight } in &config.data.train {
-            train.push(ItemSet { path: path.clone(), weight: *weight, items: read(path)?.0 });
+            let (items, without) = read(path)?;
+            train.push(ItemSet { path: path.clone(), weight: *weight, items });
+            data.unanswered += without;
         }
-        let (mut dev, mut unanswered) = (Vec::new(), 0);
+        let mut dev = Vec::new();
         for path in &config.data.dev {
             let (items, without) = read(path)?;
             dev.extend(items);
-            unanswered += without;
+            data.unanswered_dev += without;
         }
         if dev.is_empty() && !config.data.dev.is_empty() {
-            let reason = match unanswered {
+            let reason = match data.unanswered_dev {
                 0 => "they hold no questions".to_owned(),
                 count => format!("none of their questions ({count}) has a passage that answers it"),
             };
@@ -323,6 +326,10 @@ mod tests {
         };
         let train = item(true).to_string();
         assert_eq!(read(&train, Some(&train)).unwrap().dev.len(), 1);
+        let both = serde_json::json!([item(true)[0], item(false)[0]]).to_string();
+        let (one, other) = (read(&both, Some(&train)).unwrap(), read(&train, Some(&both)).unwrap());
+        assert_eq!((one.unanswered, one.unanswered_dev), (1, 0));
+        assert_eq!((other.unanswered, other.unanswered_dev), (0, 1));
         let error = read(&train, Some(&item(false).to_string())).map(|_| ()).unwrap_err();
         let reason = "dev.json: no question to measure with: none of their questions (1) has a passage that answers it";
         assert!(error.contains(reason), "{error}");

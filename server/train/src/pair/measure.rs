@@ -4,14 +4,15 @@ use dpr_core::cross_encoder::CrossEncoder;
 use dpr_core::device::Device;
 use dpr_core::reader::best_answers;
 use dpr_core::weights::StoredTensor;
-use dpr_core::{ReadError, ReadOptions, Reader, TensorMap, WeightsError};
+use dpr_core::{EncodeError, LoadError, ReadError, ReadOptions, Reader, TensorMap, WeightsError};
 use dpr_eval::ReadingRules;
-use dpr_files::progress::Progress;
+use dpr_files::Job;
 use rayon::prelude::*;
 use safetensors::tensor::Dtype;
 
 use super::super::encoders::{DualEncoder, TrainDevice};
 use super::super::error::TrainError;
+use super::super::evaluate::check_stop;
 use super::super::scores::{ReaderScores, RerankerScores};
 use super::config::PairConfig;
 use super::data::{PairData, PairItem};
@@ -58,16 +59,16 @@ impl Dev<'_> {
         kind: &PairKind,
         model: &DualEncoder,
         device: &TrainDevice,
-        progress: &dyn Progress,
+        job: Job<'_>,
     ) -> Result<ReaderScores, TrainError> {
         let PairKind::Reader(config) = kind else { return Err(other_kind()) };
         let encoder = model.question();
         let tensors = map(&kind.stored(encoder.tensors()?))?;
         let tokenizer = kind.tokenizer(encoder.tokenizer_json())?;
         let reader = Reader::from_parts(config.clone(), tokenizer, tensors, &infers_on(device))
-            .map_err(|source| TrainError::Encoder { dir: self.config.model.start.clone(), source })?;
+            .map_err(|source| self.unloaded(source))?;
         let of = |item: &PairItem| read(self, &reader, item, model);
-        let (sum, count) = self.sum(progress, of)?;
+        let (sum, count) = self.sum(job, of)?;
         Ok(ReaderScores {
             questions: self.data.dev.len(),
             exact_match: sum.exact / count,
@@ -84,14 +85,14 @@ impl Dev<'_> {
         kind: &PairKind,
         model: &DualEncoder,
         device: &TrainDevice,
-        progress: &dyn Progress,
+        job: Job<'_>,
     ) -> Result<RerankerScores, TrainError> {
         let PairKind::Reranker(config) = kind else { return Err(other_kind()) };
         let encoder = model.question();
         let tokenizer = kind.tokenizer(encoder.tokenizer_json())?;
         let tensors = map(&encoder.tensors()?)?;
         let scorer = CrossEncoder::from_parts(config.clone(), tokenizer, tensors, &infers_on(device))
-            .map_err(|source| TrainError::Encoder { dir: self.config.model.start.clone(), source })?;
+            .map_err(|source| self.unloaded(source))?;
         let of = |item: &PairItem| {
             let scores = scorer.score(&item.question, &self.passages(item))?;
             let (loss, _) = rank_loss(self.config.objective.loss, &scores);
@@ -100,7 +101,7 @@ impl Dev<'_> {
             let reciprocal = 1.0 / (1 + above) as f64;
             Ok(Sum { selected, reciprocal, loss, losses: 1.0, ..Sum::default() })
         };
-        let (sum, count) = self.sum(progress, of)?;
+        let (sum, count) = self.sum(job, of)?;
         Ok(RerankerScores {
             questions: self.data.dev.len(),
             reciprocal_rank: sum.reciprocal / count,
@@ -109,23 +110,31 @@ impl Dev<'_> {
         })
     }
 
-    /// Returns the sum over all dev questions, added in their order, and their number.
+    /// Returns the error of a model that cannot be measured with: [`TrainError::NotFinite`] for weights that are not
+    /// finite.
+    fn unloaded(&self, source: LoadError) -> TrainError {
+        not_finite(TrainError::Encoder { dir: self.config.model.start.clone(), source })
+    }
+
+    /// Returns the sum over all dev questions, added in their order, and their number; [`TrainError::NotFinite`] for
+    /// scores that are not finite, [`TrainError::Stopped`] once `job` is stopped.
     fn sum(
         &self,
-        progress: &dyn Progress,
+        job: Job<'_>,
         of: impl Fn(&PairItem) -> Result<Sum, TrainError> + Sync,
     ) -> Result<(Sum, f64), TrainError> {
         let dev = &self.data.dev;
-        progress.start("measuring", "questions", dev.len() as u64);
+        job.progress.start("measuring", "questions", dev.len() as u64);
         let sums: Vec<Sum> = dev
             .par_iter()
             .map(|item| {
-                let sum = of(item);
-                progress.advance(1);
+                check_stop(job)?;
+                let sum = of(item).map_err(not_finite);
+                job.progress.advance(1);
                 sum
             })
             .collect::<Result<_, _>>()?;
-        progress.finish();
+        job.progress.finish();
         let sum = sums.into_iter().fold(Sum::default(), Sum::add);
         match sum.loss.is_finite() {
             true => Ok((sum, dev.len().max(1) as f64)),
@@ -179,6 +188,18 @@ fn read(dev: &Dev<'_>, reader: &Reader, item: &PairItem, model: &DualEncoder) ->
     Ok(sum)
 }
 
+/// Returns [`TrainError::NotFinite`] for weights and scores that are not finite, any other error as it is.
+fn not_finite(error: TrainError) -> TrainError {
+    match error {
+        TrainError::Read(ReadError::NotFinite { .. })
+        | TrainError::Encode(EncodeError::Score { .. })
+        | TrainError::Encoder { source: LoadError::Weights(WeightsError::NotFinite { .. }), .. } => {
+            TrainError::NotFinite { loss: f64::NAN }
+        }
+        error => error,
+    }
+}
+
 /// Returns the device that measures: that of the training where it is a GPU, else the CPU kernels.
 fn infers_on(device: &TrainDevice) -> Device {
     match device.gpu {
@@ -200,4 +221,34 @@ fn map(tensors: &[StoredTensor]) -> Result<TensorMap, TrainError> {
 
 fn other_kind() -> TrainError {
     TrainError::Batch { what: "another kind of model".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_and_scores_that_are_not_finite_are_told_from_other_errors() {
+        let of_weights = |source: WeightsError| TrainError::Encoder {
+            dir: "model".into(),
+            source: LoadError::Weights(source),
+        };
+        for error in [
+            TrainError::Read(ReadError::NotFinite { passage: 1 }),
+            TrainError::Encode(EncodeError::Score { row: 1 }),
+            of_weights(WeightsError::NotFinite { name: "w".into(), position: 1 }),
+        ] {
+            let said = error.to_string();
+            assert!(matches!(not_finite(error), TrainError::NotFinite { .. }), "{said}");
+        }
+        for error in [
+            TrainError::Stopped,
+            TrainError::Read(ReadError::Empty),
+            TrainError::Encode(EncodeError::Device("lost".into())),
+            of_weights(WeightsError::Duplicate { name: "w".into() }),
+        ] {
+            let said = error.to_string();
+            assert_eq!(not_finite(error).to_string(), said);
+        }
+    }
 }

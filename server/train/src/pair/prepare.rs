@@ -56,7 +56,8 @@ impl PairPrepared {
             PairKind::Reader(reader) => keep_marked(&mut data, reader, start.tokenizer(), config)?,
             PairKind::Reranker(_) => 0,
         };
-        let Steps { per_epoch: steps_per_epoch, all: steps } = Steps::of(data.train.seen(), &config.run)?;
+        let Steps { per_epoch: steps_per_epoch, all: steps } = Steps::of(data.train.seen(), &config.run)
+            .map_err(|error| with_reason(error, &data, unmarked, start.model.max_passage_tokens))?;
         let teacher =
             config.model.teacher.as_deref().map(|path| Teacher::open(path, device.gpu)).transpose()?;
         let mut origin = format!("{} {}", data.sha256(), start.fingerprint);
@@ -74,6 +75,24 @@ impl PairModel {
     pub(super) fn tokenizer(&self) -> &TextTokenizer {
         &self.model.question().tokenizer
     }
+}
+
+/// Returns the error of too few questions with the number of those that are left out; any other error as it is. Of a
+/// reader `unmarked` ones have no answer within `tokens` tokens.
+fn with_reason(error: TrainError, data: &PairData, unmarked: usize, tokens: usize) -> TrainError {
+    let TrainError::TooFewQuestions { batch, questions: seen } = error else { return error };
+    let causes = [
+        (data.unanswered, "have no passage with an answer".to_owned()),
+        (unmarked, format!("have none in which an answer stands within {tokens} tokens")),
+    ];
+    let causes = causes.into_iter().filter(|(count, _)| *count > 0);
+    let reason = causes.map(|(count, cause)| format!("{count} {cause}")).collect::<Vec<_>>().join(", ");
+    if reason.is_empty() {
+        return TrainError::TooFewQuestions { batch, questions: seen };
+    }
+    let usable = data.items().count();
+    let all = usable + data.unanswered + unmarked;
+    TrainError::TooFewUsable { batch, seen, usable, all, reason }
 }
 
 /// Removes the positives in which no answer is found before the cut, and the training items without any other. Returns
@@ -141,10 +160,14 @@ fn notes(
     if data.unanswered > 0 {
         notes.push(format!("{} questions have no passage with an answer and are left out", data.unanswered));
     }
+    if data.unanswered_dev > 0 {
+        let count = data.unanswered_dev;
+        notes.push(format!("{count} dev questions have no passage with an answer and are left out"));
+    }
     if unmarked > 0 {
         notes.push(format!(
             "{unmarked} questions have no passage in which an answer stands within {} tokens and are left out",
-            config.model.max_tokens
+            start.model.max_passage_tokens
         ));
     }
     let target = config.data.negatives_per_question;
@@ -300,4 +323,37 @@ pub fn pair_dry_run(config: &PairConfig, device: &TrainDevice) -> Result<DryRun,
         peak_memory: peak_memory(),
         notes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::epochs::{ItemSet, ItemSets};
+    use super::*;
+
+    #[test]
+    fn questions_that_can_be_trained_on_are_told_from_those_that_an_epoch_sees() {
+        let said = |usable: usize, weight: f64| {
+            let item = PairItem {
+                question: "who?".into(),
+                answers: vec!["me".into()],
+                positives: vec![0],
+                negatives: Vec::new(),
+            };
+            let set = ItemSet { path: "a.json".into(), weight, items: vec![item; usable] };
+            let data = PairData { train: ItemSets(vec![set]), unanswered: 2, ..PairData::default() };
+            let few = TrainError::TooFewQuestions { batch: 16, questions: data.train.seen() };
+            with_reason(few, &data, 1, 350).to_string()
+        };
+        let of = "can be trained on (2 have no passage with an answer, 1 have none in which an answer stands within \
+                  350 tokens)";
+        let expected = format!(
+            "a batch takes 16 questions, and an epoch sees 5: 10 of the training data's 13 {of}; lower batch_size, or \
+             give more data"
+        );
+        assert_eq!(said(10, 0.5), expected);
+        let none = format!(
+            "a batch takes 16 questions, and an epoch sees 0: 0 of the training data's 3 {of}; give more data"
+        );
+        assert_eq!(said(0, 0.5), none);
+    }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, Weights};
 use super::super::error::TrainError;
-use super::config::{PairModelOptions, PairTask};
+use super::config::{PairModelOptions, PairTask, TOKENS};
 use dpr_encode::model::{
     CROSS_ENCODER_DIR, CrossEncoderDir, ModelDir, ModelError, PASSAGE_DIR, QUESTION_DIR, READER_DIR,
     ReaderDir,
@@ -168,10 +168,10 @@ impl PairModel {
     }
 }
 
-/// Returns the limit of tokens, or the error of one that the encoder cannot have.
+/// Returns the limit of tokens, by default the paper's or the encoder's, or the error of one that it cannot have.
 fn limit(options: &PairModelOptions, encoder: &EncoderConfig) -> Result<usize, TrainError> {
     let most = encoder.position_limit();
-    match options.max_tokens {
+    match options.max_tokens.unwrap_or(TOKENS.min(most)) {
         tokens if (8..=most).contains(&tokens) => Ok(tokens),
         tokens => Err(TrainError::Setting {
             setting: "model.max_tokens",
@@ -321,7 +321,31 @@ impl Heads {
 
 #[cfg(test)]
 mod tests {
+    use dpr_core::DeviceChoice;
+    use dpr_encode::model::{ImportOptions, import};
+
     use super::*;
+
+    #[test]
+    fn without_a_limit_a_model_of_fewer_positions_than_the_paper_s_has_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let encoder =
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/dpr-tiny/question"));
+        let start = dir.path().join("model");
+        import(encoder, None, &start, &ImportOptions::default()).unwrap();
+        let device = TrainDevice::open(DeviceChoice::Flex).unwrap();
+        for task in [PairTask::Reader, PairTask::Reranker] {
+            let of = |max_tokens| {
+                let options =
+                    PairModelOptions { start: start.clone(), max_tokens, ..PairModelOptions::default() };
+                let model = PairModel::start(task, &options, 1, &device).map(|start| start.model);
+                model.map(|model| model.max_passage_tokens).map_err(|error| error.to_string())
+            };
+            assert_eq!((of(None), of(Some(64))), (Ok(128), Ok(64)));
+            let error = of(Some(200)).unwrap_err();
+            assert!(error.contains("model.max_tokens is 200; the model takes from 8 to 128"), "{error}");
+        }
+    }
 
     #[test]
     fn the_scores_of_a_reader_are_two_layers_in_its_files() {

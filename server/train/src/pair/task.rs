@@ -17,7 +17,6 @@ use super::start::{PairKind, PairModel};
 use super::teacher::Teacher;
 use dpr_encode::model::{CrossEncoderOptions, ReaderOptions, import_cross_encoder, import_reader};
 use dpr_files::Job;
-use dpr_files::progress::Progress;
 
 /// Trains a reader or a reranker as `config` says in the run directory `out`, which holds no run yet, or with `resume`
 /// goes on from its last checkpoint. The result is a model directory of a reader or of a cross-encoder.
@@ -83,16 +82,11 @@ impl Task for PairRun<'_> {
         !self.data.dev.is_empty()
     }
 
-    fn measure(
-        &self,
-        model: &DualEncoder,
-        device: &TrainDevice,
-        progress: &dyn Progress,
-    ) -> Result<Scores, TrainError> {
+    fn measure(&self, model: &DualEncoder, device: &TrainDevice, job: Job<'_>) -> Result<Scores, TrainError> {
         let dev = Dev { data: &self.data, config: self.config };
         Ok(match self.kind {
-            PairKind::Reader(_) => Scores::Reader(dev.reader(&self.kind, model, device, progress)?),
-            PairKind::Reranker(_) => Scores::Reranker(dev.reranker(&self.kind, model, device, progress)?),
+            PairKind::Reader(_) => Scores::Reader(dev.reader(&self.kind, model, device, job)?),
+            PairKind::Reranker(_) => Scores::Reranker(dev.reranker(&self.kind, model, device, job)?),
         })
     }
 

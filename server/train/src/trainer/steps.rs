@@ -16,6 +16,9 @@ use super::{Context, Trainer};
 /// Questions of a batch that an error names.
 const NAMED: usize = 3;
 
+/// The message for a gradient that is infinite or NaN.
+const NOT_A_NUMBER: &str = "the gradient stopped being a number";
+
 /// Steps one after another that may be skipped in half precision: more are no odd batches, but a run that diverged.
 pub(super) const SKIPPED_IN_A_ROW: usize = 20;
 
@@ -68,6 +71,10 @@ impl Trainer<'_> {
                 }
                 Err(error) => return Err(error),
             };
+            // Checked for each batch, since the sum does not show which batch is at fault.
+            if batches.len() > 1 && !norm(&outcome.gradients)?.is_finite() {
+                return Ok(Err(NotFinite { what: NOT_A_NUMBER.to_owned(), items }));
+            }
             loss += outcome.loss / batches.len() as f64;
             correct += outcome.correct;
             questions += items.len();
@@ -82,7 +89,7 @@ impl Trainer<'_> {
         let length = norm(&gradients)?;
         if !length.is_finite() {
             let items = batches.first().map_or(&[][..], Vec::as_slice);
-            return Ok(Err(NotFinite { what: "the gradient stopped being a number".to_owned(), items }));
+            return Ok(Err(NotFinite { what: NOT_A_NUMBER.to_owned(), items }));
         }
         Ok(Ok(Computed { loss, correct, questions, gradients, length }))
     }
