@@ -134,7 +134,7 @@ pub(super) async fn respond<T: Serialize + 'static>(
             let _in_request = span.enter();
             let Answered { answer, took, k } = trace.search(vectors, rows).in_scope(|| search(cancel))?;
             let write = trace.write_answer();
-            Ok::<_, ApiError>((write.in_scope(|| written(&answer, k, limit, takes_gzip))?, took))
+            Ok::<_, ApiError>((write.in_scope(|| written(&answer, kind, k, limit, takes_gzip))?, took))
         };
         Ok(Prepared { vectors, rows, cost, run: Box::new(run) })
     };
@@ -165,12 +165,18 @@ pub(super) fn hold_answer(state: &AppState, bytes: Vec<u8>) -> Result<Bytes, Api
 /// Sizes of answers that are compressed: smaller ones gain nothing, larger ones would hold their thread for long.
 const COMPRESSED: RangeInclusive<usize> = 1024..=8 << 20;
 
-/// Prints an answer, up to `limit` bytes.
-fn written<T: Serialize>(answer: &T, k: usize, limit: usize, takes_gzip: bool) -> Result<Written, ApiError> {
+/// Prints the answer to a body of this kind that asks for `k` passages, up to `limit` bytes.
+fn written<T: Serialize>(
+    answer: &T,
+    kind: BodyKind,
+    k: usize,
+    limit: usize,
+    takes_gzip: bool,
+) -> Result<Written, ApiError> {
     let mut json = LimitedBuffer { bytes: Vec::new(), limit, is_full: false };
     if serde_json::to_writer(&mut json, answer).is_err() {
         return Err(match json.is_full {
-            true => ApiError::AnswerTooLarge { k, limit },
+            true => ApiError::AnswerTooLarge { kind, k, limit },
             false => ApiError::Internal("the answer could not be written as JSON"),
         });
     }
@@ -205,14 +211,18 @@ impl Write for LimitedBuffer {
     }
 }
 
-/// Searches for `k` passages, and returns what was found with the time that took, also in milliseconds for the answer.
+/// Searches for the `k` passages that a body of this kind asks for, and returns what was found with the time that took,
+/// also in milliseconds for the answer.
 pub(super) fn timed<T>(
+    kind: BodyKind,
     k: usize,
     search: impl FnOnce() -> Result<T, SearchError>,
 ) -> Result<(T, Duration, f64), ApiError> {
     let start = Instant::now();
     let found = search().map_err(|error| match error {
-        SearchError::Stopped(Stopped::TooManyBytes { max }) => ApiError::AnswerTooLarge { k, limit: max },
+        SearchError::Stopped(Stopped::TooManyBytes { max }) => {
+            ApiError::AnswerTooLarge { kind, k, limit: max }
+        }
         error => error.into(),
     })?;
     let took = start.elapsed();

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use crate::access::{API_KEY, Access, Caller};
+use crate::access::{API_KEY, Access, Caller, Key};
 use crate::error::ApiError;
 use crate::forwarded::client_address;
 use crate::refusals::Refused;
@@ -43,17 +43,34 @@ pub(crate) async fn require(
     }
 }
 
+/// Lets a request pass whose key the server knows, whatever its scope, or any request where no keys are listed.
+pub(crate) async fn require_any(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    match state.access().check_any(request.extensions().get()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
 impl Access {
+    /// Refuses a caller without a known key where keys are listed; the scope of the key does not matter.
+    fn check_any(&self, caller: Option<&Caller>) -> Result<(), ApiError> {
+        // Listed keys are what `Scope::Admin` needs.
+        if self.needs_key(Scope::Admin) { known(caller).map(drop) } else { Ok(()) }
+    }
+
     fn check(&self, caller: Option<&Caller>, scope: Scope) -> Result<(), ApiError> {
         if !self.needs_key(scope) {
             return Ok(());
         }
-        match caller.and_then(|caller| caller.key.as_ref()) {
-            Some(key) if key.has(scope) => Ok(()),
-            Some(_) => Err(ApiError::MissingScope(scope)),
-            None => Err(ApiError::Unauthorized { has_sent: caller.is_some_and(|caller| caller.has_sent) }),
-        }
+        if known(caller)?.has(scope) { Ok(()) } else { Err(ApiError::MissingScope(scope)) }
     }
+}
+
+/// Returns the caller's key, if the server knows it.
+fn known(caller: Option<&Caller>) -> Result<&Key, ApiError> {
+    caller
+        .and_then(|caller| caller.key.as_deref())
+        .ok_or_else(|| ApiError::Unauthorized { has_sent: caller.is_some_and(|caller| caller.has_sent) })
 }
 
 /// Returns the key of a request: its bearer token, or else its `x-api-key`.

@@ -64,6 +64,51 @@ impl BodyKind {
         }
     }
 
+    /// Returns what did not end in time, which "within 10000 ms" follows.
+    pub(super) fn unfinished(self) -> &'static str {
+        match self {
+            Self::Answer => "the search and the reading did not end",
+            Self::Search | Self::TextSearch | Self::Blurred | Self::Encrypted => "the search did not end",
+            Self::Put | Self::Delete => "the body did not arrive",
+        }
+    }
+
+    /// Returns the advice to send what takes less time.
+    pub(super) fn quicker(self) -> &'static str {
+        match self {
+            Self::Search => "try again later, or with a smaller `k` or fewer `vectors`",
+            Self::TextSearch => "try again later, or with a smaller `k`",
+            Self::Answer => "try again later, or with a smaller `depth`",
+            Self::Blurred => {
+                "try again later, or with a `level` of fewer candidates: GET /v1/private lists them"
+            }
+            Self::Encrypted => "encrypt the question anew and try again later: never send one twice",
+            Self::Put => "send it again, with fewer `passages` in a body; nothing was changed",
+            Self::Delete => "send it again, with fewer `ids` in a body; nothing was deleted",
+        }
+    }
+
+    /// Returns what a body of this kind asks for, where that is `k` passages, which "come to more than 100 bytes" follows.
+    pub(super) fn asked(self, k: usize) -> String {
+        match self {
+            Self::Search | Self::TextSearch => format!("the passages for k = {k}"),
+            Self::Answer => format!("the passages for depth = {k}"),
+            Self::Blurred => format!("the {k} candidates of the level"),
+            Self::Encrypted | Self::Put | Self::Delete => format!("{k} passages"),
+        }
+    }
+
+    /// Returns the advice to ask for fewer passages at once.
+    pub(super) fn fewer(self) -> &'static str {
+        match self {
+            Self::Search => "send a smaller `k`, or fewer `vectors`",
+            Self::TextSearch => "send a smaller `k`",
+            Self::Answer => "send a smaller `depth`, or a smaller `top`",
+            Self::Blurred => "send a `level` of fewer candidates: GET /v1/private lists them",
+            Self::Encrypted | Self::Put | Self::Delete => self.smaller(),
+        }
+    }
+
     /// Returns the advice to send a smaller body.
     pub(super) fn smaller(self) -> &'static str {
         match self {

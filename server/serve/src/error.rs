@@ -152,9 +152,15 @@ pub enum ApiError {
     /// The index is still being read, or the server is about to stop.
     #[error("the server is {0}")]
     NotReady(&'static str),
-    /// The request's time ran out, in the queue or in the search.
-    #[error("the search did not end within {0} ms")]
-    Timeout(u128),
+    /// The time of a request was up: of a search while its body arrived, it waited or it was searched; of an update
+    /// while its body arrived.
+    #[error("{what} within {ms} ms", what = .kind.unfinished())]
+    Timeout {
+        /// The body that the route takes.
+        kind: BodyKind,
+        /// The server's limit, in milliseconds.
+        ms: u128,
+    },
     /// Nothing at this path.
     #[error("there is nothing at {0}")]
     NotFound(String),
@@ -212,8 +218,10 @@ pub enum ApiError {
         max: usize,
     },
     /// An answer of more bytes than the server sends at once.
-    #[error("the passages for k = {k} come to more than the {limit} bytes that one answer holds")]
+    #[error("{what} come to more than the {limit} bytes that one answer holds", what = .kind.asked(*.k))]
     AnswerTooLarge {
+        /// The body that the route takes.
+        kind: BodyKind,
         /// Passages asked for, for each vector.
         k: usize,
         /// The server's limit, in bytes.
@@ -348,7 +356,7 @@ impl ApiError {
             Self::InvalidCiphertext(_) => ErrorCode::InvalidCiphertext,
             Self::Unhealthy(_) => ErrorCode::Unhealthy,
             Self::NotReady(_) => ErrorCode::NotReady,
-            Self::Timeout(_) => ErrorCode::Timeout,
+            Self::Timeout { .. } => ErrorCode::Timeout,
             Self::NotFound(_) => ErrorCode::NotFound,
             Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
             Self::TextSearchDisabled => ErrorCode::TextSearchDisabled,

@@ -69,12 +69,16 @@ fn encoding_cause(error: &UpdateError) -> String {
 }
 
 /// Returns whether an update failed for a reason that stays: the log of the index could not be written once, until a
-/// new version has another log or the index is opened again, or the lock of its directory is gone, so that another
-/// process may be writing there, until the index is opened again.
+/// new version has another log or the index is opened again; or an update before it panicked, or the lock of the
+/// directory is gone, so that another process may be writing there, until the index is opened again.
 fn is_for_good(cause: &(dyn Error + 'static)) -> bool {
     matches!(
         cause.downcast_ref::<IndexError>(),
-        Some(IndexError::LogBroken { .. } | IndexError::File(FileError::LockLost { .. }))
+        Some(
+            IndexError::LogBroken { .. }
+                | IndexError::Torn { .. }
+                | IndexError::File(FileError::LockLost { .. })
+        )
     )
 }
 

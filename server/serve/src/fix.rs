@@ -60,7 +60,7 @@ impl ApiError {
             | Self::IndexFull(_)
             | Self::RateLimited { .. } => "wait for the seconds in `retry-after` and try again".into(),
             Self::NotReady(_) => "try again when GET /readyz answers 200".into(),
-            Self::Timeout(_) => "try again later, or with a smaller `k` or batch".into(),
+            Self::Timeout { kind, .. } => kind.quicker().into(),
             Self::NotFound(_) => "GET /openapi.json lists the paths".into(),
             Self::MethodNotAllowed { .. } => "GET /openapi.json lists the methods of each path".into(),
             Self::TextSearchDisabled => {
@@ -86,7 +86,7 @@ impl ApiError {
                 "call the server by a name that it knows, or ask its operator to allow this one".into()
             }
             Self::UpdateTooLarge { .. } => "send several updates; nothing was changed".into(),
-            Self::AnswerTooLarge { .. } => "send a smaller `k`, or fewer vectors".into(),
+            Self::AnswerTooLarge { kind, .. } => kind.fewer().into(),
             Self::NoEncryptedSearch => {
                 "use another server, or ask the operator of this one to offer encrypted search".into()
             }
@@ -134,6 +134,56 @@ impl ApiError {
                     .into()
             }
             Self::Internal(_) => "try again; the server's log tells the cause".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Returns the fields of a body of this kind, as they are sent.
+    fn fields(kind: BodyKind) -> Vec<String> {
+        let schema = match kind {
+            BodyKind::Search => "SearchRequest",
+            BodyKind::TextSearch => "TextSearchRequest",
+            BodyKind::Answer => "AnswerRequest",
+            BodyKind::Blurred => "CandidatesRequest",
+            BodyKind::Put => "PutRequest",
+            BodyKind::Delete => "DeleteRequest",
+            BodyKind::Encrypted => return Vec::new(),
+        };
+        let document: Value = serde_json::from_str(&crate::openapi_document()).unwrap();
+        let fields = document["components"]["schemas"][schema]["properties"].as_object().unwrap();
+        fields.keys().cloned().collect()
+    }
+
+    #[test]
+    fn advice_on_time_and_bytes_names_only_fields_of_the_body_that_was_sent() {
+        for kind in [
+            BodyKind::Search,
+            BodyKind::TextSearch,
+            BodyKind::Answer,
+            BodyKind::Blurred,
+            BodyKind::Encrypted,
+            BodyKind::Put,
+            BodyKind::Delete,
+        ] {
+            let fields = fields(kind);
+            for error in [
+                ApiError::Timeout { kind, ms: 400 },
+                ApiError::AnswerTooLarge { kind, k: 5, limit: 300 },
+                ApiError::BodyTooLarge { kind, limit: 300 },
+            ] {
+                let fix = error.fix();
+                for named in fix.split('`').skip(1).step_by(2) {
+                    assert!(fields.iter().any(|field| field == named), "{kind:?}, {error}: {fix}");
+                }
+                let says_k = error.to_string().contains("k = 5");
+                assert!(!says_k || fields.contains(&"k".to_owned()), "{kind:?}: {error}");
+            }
         }
     }
 }

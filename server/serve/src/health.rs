@@ -49,7 +49,8 @@ fn reasons(state: &AppState, health: &Health) -> Vec<String> {
     let mut reasons = Vec::new();
     if health.log_broken.is_some() {
         reasons.push(
-            "the write-ahead log failed, so updates are refused until a new version is built or a restart"
+            "the write-ahead log failed or an update panicked, so updates are refused until a restart or, where the \
+             log failed, until a new version is built"
                 .to_owned(),
         );
     }

@@ -223,13 +223,14 @@ async fn busy(State(state): State<AppState>) -> ApiError {
 
 /// The routes that pages use.
 fn for_pages(state: &AppState) -> Router<AppState> {
-    let search = post(search::search).layer(from_fn_with_state(state.clone(), search::deadline));
-    let text = post(text::search_text).layer(from_fn_with_state(state.clone(), search::deadline));
-    let answer = post(reading::answer).layer(from_fn_with_state(state.clone(), search::deadline));
-    let candidates = post(private::candidates_of);
-    let candidates = candidates.layer(from_fn_with_state(state.clone(), search::deadline));
-    let rank = post(encrypted::rank).layer(from_fn_with_state(state.clone(), search::deadline));
-    let fetch = post(encrypted::fetch).layer(from_fn_with_state(state.clone(), search::deadline));
+    let search = ending(BodyKind::Search, post(search::search), state);
+    let text = ending(BodyKind::TextSearch, post(text::search_text), state);
+    let answer = ending(BodyKind::Answer, post(reading::answer), state);
+    let candidates = ending(BodyKind::Blurred, post(private::candidates_of), state);
+    let rank = ending(BodyKind::Encrypted, post(encrypted::rank), state);
+    let fetch = ending(BodyKind::Encrypted, post(encrypted::fetch), state);
+    let description = get(openapi::openapi_json);
+    let description = description.route_layer(from_fn_with_state(state.clone(), authorize::require_any));
     Router::new()
         .route("/v1/private", open_to(Scope::Search, get(private::private), state))
         .route("/v1/private/files/{sha256}/{name}", open_to(Scope::Search, get(private::projection), state))
@@ -246,7 +247,7 @@ fn for_pages(state: &AppState) -> Router<AppState> {
         .route("/v1/model/small", open_to(Scope::Search, get(model::small), state))
         .route("/v1/model/files/{sha256}/{name}", open_to(Scope::Search, get(model::file), state))
         .route("/v1/index", open_to(Scope::Search, get(index::index), state))
-        .route("/openapi.json", open_to(Scope::Admin, get(openapi::openapi_json), state))
+        .route("/openapi.json", description)
         .fallback(assets::page)
         .method_not_allowed_fallback(error::method_not_allowed)
 }
@@ -264,6 +265,11 @@ fn counters_route(state: &AppState) -> Router<AppState> {
 /// A route for requests whose key has this scope, where keys are needed.
 fn open_to(scope: Scope, route: MethodRouter<AppState>, state: &AppState) -> MethodRouter<AppState> {
     route.route_layer(from_fn_with_state((state.clone(), scope), authorize::require))
+}
+
+/// Returns a route for searches with a body of this kind, which are answered 503 when their time is up.
+fn ending(kind: BodyKind, route: MethodRouter<AppState>, state: &AppState) -> MethodRouter<AppState> {
+    route.layer(from_fn_with_state((state.clone(), kind), search::deadline))
 }
 
 /// Routes that answer to this server's hosts, and to clients that do not send too often.

@@ -56,7 +56,7 @@ impl Modify for KeyHeaders {
         let Some(components) = &mut document.components else { return };
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
             "A key of the scope that the route needs, where the operator set keys: `search` for searches, the model and the \
-             index, `write` for changes, `admin` for counters and this document",
+             index, `write` for changes, `admin` for counters; any of them opens this document",
         ));
         components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
         let header = ApiKeyValue::with_description(
@@ -79,7 +79,6 @@ pub fn document() -> String {
     security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "The interface in OpenAPI 3.1", body = Object),
     (status = 401, description = "`unauthorized`: without a key, where there are keys", body = ErrorBody),
-    (status = 403, description = "`missing_scope`: needs `admin`", body = ErrorBody),
 ))]
 pub(super) async fn openapi_json() -> Json<utoipa::openapi::OpenApi> {
     Json(Document::openapi())

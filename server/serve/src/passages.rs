@@ -332,7 +332,8 @@ async fn admit(
     // Only the body has a deadline: a change that has begun is done, and whoever asked for it is told.
     let timeout = state.limits().timeout;
     let body = tokio::time::timeout(timeout, json_body(state, request, kind)).await;
-    Ok((updates, body.map_err(|_| ApiError::Timeout(timeout.as_millis()))??))
+    let late = |_| ApiError::Timeout { kind, ms: timeout.as_millis() };
+    Ok((updates, body.map_err(late)??))
 }
 
 /// Returns the elements of the array `json`, the field `name` of the body; more than `max` are counted and refused.

@@ -229,7 +229,7 @@ pub(super) async fn candidates_of(
         let search = move |cancel: &CancelToken| -> Result<Answered<CandidatesResponse>, ApiError> {
             let backend = ready.serving.search.as_ref();
             let search = || candidates(backend, blur.dir.projection(), sent.as_slice(), count, cancel);
-            let (found, took, took_ms) = timed(count, search).map_err(of_blurred)?;
+            let (found, took, took_ms) = timed(BodyKind::Blurred, count, search).map_err(of_blurred)?;
             let candidates = found.into_iter().map(CandidateBody::from).collect();
             Ok(Answered { answer: CandidatesResponse { candidates, took_ms }, took, k: count })
         };

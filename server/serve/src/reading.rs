@@ -132,7 +132,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
                 let reading = trace.read_passages(hits.len());
                 Ok((reading.in_scope(|| reader.answers(&question, &hits, top, cancel)), hits))
             };
-            let ((answers, hits), took, took_ms) = timed(depth, found)?;
+            let ((answers, hits), took, took_ms) = timed(BodyKind::Answer, depth, found)?;
             let (read, fingerprint) = (hits.len(), reader.fingerprint().to_owned());
             let answers = found_answers(answers?, hits);
             let answer = AnswerResponse { answers, read, reader: fingerprint, took_ms };

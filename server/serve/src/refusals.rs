@@ -158,7 +158,7 @@ impl HealthGauges {
         );
         registry.register(
             "updates_broken",
-            "1 while updates are refused: the write-ahead log failed, or the index lost its lock",
+            "1 while updates are refused: the write-ahead log failed, an update panicked, or the index lost its lock",
             updates_broken.clone(),
         );
         registry.register(

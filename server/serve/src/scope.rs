@@ -13,7 +13,7 @@ pub enum Scope {
     Search,
     /// Changes to the index.
     Write,
-    /// Counters, and the description of the interface.
+    /// Counters.
     Admin,
 }
 

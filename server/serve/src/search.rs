@@ -41,7 +41,7 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
             let backend = &ready.serving.search;
             let search =
                 || backend.search_until(&request.vectors, request.k, request.filter.as_ref(), cancel);
-            let (found, took, took_ms) = timed(request.k, search)?;
+            let (found, took, took_ms) = timed(BodyKind::Search, request.k, search)?;
             let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
             let answer = match request.batch {
                 true => {
@@ -56,11 +56,15 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
     respond(&state, request, BodyKind::Search, read).await
 }
 
-/// Ends a search request whose time is up, be it in its body, in the queue or in the search, which then stops.
-pub(super) async fn deadline(State(state): State<AppState>, request: Request, next: Next) -> Response {
+/// Answers 503 to a search whose time is up, while its body arrives, it waits or it is searched; the search then stops.
+pub(super) async fn deadline(
+    State((state, kind)): State<(AppState, BodyKind)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let timeout = state.limits().timeout;
     match tokio::time::timeout(timeout, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => ApiError::Timeout(timeout.as_millis()).into_response(),
+        Err(_) => ApiError::Timeout { kind, ms: timeout.as_millis() }.into_response(),
     }
 }

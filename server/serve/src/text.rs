@@ -95,7 +95,7 @@ pub(super) async fn search_text(
         let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
             let search = || service.search_text(&question, method, fusion, k, filter.as_ref(), cancel);
-            let (found, took, took_ms) = timed(k, search)?;
+            let (found, took, took_ms) = timed(BodyKind::TextSearch, k, search)?;
             let hits = found.into_iter().map(SearchHit::from).collect();
             Ok(Answered { answer: SearchResponse::Single { hits, took_ms }, took, k })
         };

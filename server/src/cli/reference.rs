@@ -13,8 +13,16 @@ const COMMON: [&str; 3] = ["help", "log_format", "version"];
 const HEAD: &str = "\
 # The command line
 
-Printed by `dpr --print-reference`. `dpr COMMAND --help` prints a part of it, and `-h` a summary. Every command also takes
-`--log-format`, `--help` and `--version`. Where a flag has an environment variable, the flag wins.
+Printed by `dpr --print-reference`. `dpr COMMAND --help` prints a part of it, and `-h` a summary. Every command also
+takes `--log-format`, `--help` and `--version`. Where a flag has an environment variable, the flag wins.
+
+| exit status | meaning |
+|---|---|
+| 0 | done; also where nobody reads the results to their end, and for a server that was told to stop |
+| 1 | an error, told in a line on standard error; also long work that the first Ctrl-C or SIGTERM stopped |
+| 2 | a command line that is not understood |
+| 74 | a mapped file of an index was cut off, or its disk failed: run `dpr index verify` before another start |
+| 130 | ended at once by Ctrl-C, long work by the second one: the first one ends it cleanly |
 ";
 
 /// Returns the page: the help of `dpr` and of each of its commands, in the order of the help.

@@ -188,6 +188,9 @@ fn of_search(error: &SearchError) -> Option<&'static str> {
         SearchError::NoVectors => {
             "build it with `dpr encode` and `dpr index --vectors ...`, or search by words alone"
         }
+        SearchError::NothingAllowed => {
+            "a search without the filter and with --json prints ids, titles and metadata as the passages have them"
+        }
         _ => return None,
     })
 }
@@ -236,8 +239,12 @@ fn of_service(error: &ServiceError) -> Option<String> {
         ServiceError::Missing { address, .. } => {
             format!("fill it with `dpr index --vectors ... --out '{address}'`")
         }
-        ServiceError::Unavailable { .. } | ServiceError::Lost { .. } | ServiceError::Interrupted => {
-            "where it was a load, the same command goes on from there".to_owned()
+        ServiceError::Unavailable { .. } => {
+            "start it, or see whether the address is right; a load goes on from there with the same command"
+                .to_owned()
+        }
+        ServiceError::Lost { .. } | ServiceError::Interrupted => {
+            "the same command goes on from there".to_owned()
         }
         _ => return None,
     })
@@ -275,6 +282,7 @@ mod tests {
         assert!(of(&BuildError::from(OpenError::from(corrupt()))).contains("rebuild it"));
         assert!(of(&VectorsError::from(corrupt())).contains("--force"));
         assert!(of(&SearchError::from(QueryError::Gpu { reason: String::new() })).contains("--device"));
+        assert!(of(&SearchError::NothingAllowed).contains("without the filter and with --json"));
         assert_eq!(hint(&QueryError::K), None);
         let refused = |reason: &str| {
             let (address, reason) = ("postgres://web@db:5432/shop?table=a".to_owned(), reason.to_owned());
@@ -283,6 +291,20 @@ mod tests {
         let missing = refused("invalid configuration: password missing").unwrap_or_default();
         assert!(missing.contains("PGPASSWORD") && missing.contains("~/.pgpass"), "{missing}");
         assert_eq!(refused("permission denied for table a (SQLSTATE 42501)"), None);
+    }
+
+    #[test]
+    fn a_service_that_does_not_answer_is_to_be_started_and_a_load_that_stopped_to_be_run_again() {
+        let address = || "postgres://web@db:5432/shop?table=a".to_owned();
+        let (what, reason) = ("opening the table", "Connection refused".to_owned());
+        let away = hint(&ServiceError::Unavailable { address: address(), what, seconds: 5, reason });
+        let away = away.unwrap_or_default();
+        assert!(away.starts_with("start it, or see whether the address is right"), "{away}");
+        for stopped in
+            [ServiceError::Interrupted, ServiceError::Lost { address: address(), expected: 2, got: 1 }]
+        {
+            assert_eq!(hint(&stopped).as_deref(), Some("the same command goes on from there"));
+        }
     }
 
     #[test]

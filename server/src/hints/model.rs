@@ -24,12 +24,15 @@ pub(super) fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Er
 
 fn of_model(error: &ModelError) -> Option<&'static str> {
     Some(match error {
-        ModelError::NotAModel(_) => "make one with `dpr import`",
+        ModelError::NotAModel(_) => {
+            "`dpr import --question DIR` makes one, and `dpr distill` a smaller question encoder of the same vectors"
+        }
         ModelError::Pooling { .. } => "--pooling cls or --pooling mean",
         ModelError::Dimensions { .. } => "--project gives both one of the same size",
         ModelError::Lengths { .. } => "--normalize true or --normalize false",
         ModelError::NotMatryoshka { .. } => "dpr import --matryoshka",
         ModelError::Projected { .. } => "leave --project out, or import the model without it",
+        ModelError::ProjectedCut { .. } => "leave --dim out, or import the model without --project",
         ModelError::IsCrossEncoder(_) | ModelError::IsReader(_) => "`dpr import --question DIR` makes one",
         ModelError::NotACrossEncoder { .. } => "`dpr import --cross-encoder DIR` makes one",
         ModelError::NotAReader { .. } => "`dpr import --reader DIR` makes one",
@@ -85,4 +88,34 @@ fn of_convert(error: &ConvertError) -> Option<&'static str> {
         ConvertError::NoPassages { .. } => "--passages FILE",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use dpr_encode::model::{CrossEncoderDir, ModelDir, ModelError, ReaderDir};
+
+    use crate::hints::hint;
+
+    #[test]
+    fn a_directory_that_is_no_model_is_made_by_the_option_of_the_kind_that_is_needed() {
+        let advice = |opened: Result<(), ModelError>| hint(&opened.unwrap_err()).unwrap_or_default();
+        let nowhere = Path::new("nowhere");
+        let encoders = advice(ModelDir::open(nowhere).map(drop));
+        assert!(encoders.contains("--question") && encoders.contains("dpr distill"), "{encoders}");
+        let reader = advice(ReaderDir::open(nowhere).map(drop));
+        assert!(reader.contains("`dpr import --reader DIR` makes one"), "{reader}");
+        let reranker = advice(CrossEncoderDir::open(nowhere).map(drop));
+        assert!(reranker.contains("`dpr import --cross-encoder DIR` makes one"), "{reranker}");
+    }
+
+    #[test]
+    fn a_projection_is_left_out_where_one_is_asked_for_and_a_cut_where_that_is() {
+        let dir = || PathBuf::from("model");
+        let projected = hint(&ModelError::Projected { dir: dir(), has: 768 }).unwrap_or_default();
+        assert!(projected.starts_with("leave --project out"), "{projected}");
+        let cut = hint(&ModelError::ProjectedCut { dir: dir(), has: 768, dim: 5 }).unwrap_or_default();
+        assert_eq!(cut, "leave --dim out, or import the model without --project");
+    }
 }

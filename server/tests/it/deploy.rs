@@ -69,7 +69,7 @@ fn the_dashboard_shows_all_metrics_that_the_server_has() {
 #[test]
 fn deployments_set_only_variables_that_the_server_reads() {
     /// Read without being an option, or the deployment's own.
-    const OTHERS: [&str; 2] = ["DPR_LOG", "DPR_POSTGRES_PASSWORD"];
+    const OTHERS: [&str; 3] = ["DPR_LOG", "DPR_KEYS", "DPR_POSTGRES_PASSWORD"];
     let command = dpr::cli::command();
     let serve = command.find_subcommand("serve").unwrap();
     let known: BTreeSet<_> =
@@ -104,10 +104,26 @@ fn containers_get_the_data_of_the_repository_and_time_for_requests_in_flight() {
 }
 
 #[test]
+fn deployments_that_are_open_to_their_machine_name_all_that_other_clients_need() {
+    for name in ["Containerfile", "compose.milvus.yaml", "compose.postgres.yaml"] {
+        let text = fs_err::read_to_string(deploy().join(name)).unwrap();
+        let named = words(&text, "DPR_");
+        for variable in ["DPR_PUBLIC", "DPR_KEYS_FILE", "DPR_ALLOW_HOST"] {
+            assert!(named.contains(variable), "{name}: {variable}");
+        }
+    }
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn the_unit_is_one_that_systemd_takes() {
     let bench = Bench::new();
     let unit = fs_err::read_to_string(deploy().join("dpr.service")).unwrap();
+    // The lines of the comment that `systemctl edit` is to take, as if it had.
+    let edits: Vec<_> = unit.lines().filter_map(|line| line.strip_prefix("#     ")).collect();
+    assert_eq!(edits.first(), Some(&"[Service]"), "{edits:?}");
+    fs_err::create_dir(bench.path("dpr.service.d")).unwrap();
+    bench.write("dpr.service.d/override.conf", edits.join("\n"));
     // The program is where the test's own is.
     let unit = unit.replace("/usr/local/bin/dpr", env!("CARGO_BIN_EXE_dpr"));
     let path = bench.write("dpr.service", unit);

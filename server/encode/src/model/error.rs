@@ -259,12 +259,22 @@ pub enum ModelError {
         passage: usize,
     },
     /// A second projection for a model that has one.
-    #[error("{dir} already has a projection to {has} numbers: it takes no other, and is not cut to fewer")]
+    #[error("{dir} already has a projection to {has} numbers: it takes no other")]
     Projected {
         /// The encoder's directory.
         dir: PathBuf,
         /// Its projection's size.
         has: usize,
+    },
+    /// Narrower vectors of a model that has a projection.
+    #[error("{dir} has a projection to {has} numbers, and projected vectors are not cut, here to {dim}")]
+    ProjectedCut {
+        /// The encoder's directory.
+        dir: PathBuf,
+        /// Its projection's size.
+        has: usize,
+        /// The numbers asked for.
+        dim: usize,
     },
     /// A limit of tokens that the encoder cannot have.
     #[error("{what} is {got}; {dir} takes from 4 to {limit} tokens")]

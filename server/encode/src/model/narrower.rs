@@ -17,8 +17,8 @@ impl ModelDir {
     ///
     /// # Errors
     /// [`ModelError::NotMatryoshka`] for a model that was not trained for it, [`ModelError::Truncate`] for 0 or more
-    /// numbers than there are, [`ModelError::Projected`] for one with a projection, and [`ModelError::Narrower`] for
-    /// one whose vectors are compared with another model's or have a coordinate for the Euclidean distance.
+    /// numbers than there are, [`ModelError::ProjectedCut`] for one with a projection, and [`ModelError::Narrower`]
+    /// for one whose vectors are compared with another model's or have a coordinate for the Euclidean distance.
     pub fn at_dim(&self, dim: usize) -> Result<Self, ModelError> {
         let (cut, untrained) = self.cut(dim)?;
         match untrained {
@@ -39,9 +39,9 @@ impl ModelDir {
         }
         let cut = match self.cut(dim) {
             Ok((cut, _)) => cut,
-            Err(ModelError::Truncate { .. } | ModelError::Projected { .. } | ModelError::Narrower { .. }) => {
-                return Ok(None);
-            }
+            Err(
+                ModelError::Truncate { .. } | ModelError::ProjectedCut { .. } | ModelError::Narrower { .. },
+            ) => return Ok(None),
             Err(error) => return Err(error),
         };
         let is_theirs = cut.manifest.dim == dim && cut.manifest.fingerprint == fingerprint;
@@ -61,7 +61,7 @@ impl ModelDir {
                 return Ok((self.clone(), None));
             }
             if config.projection_dim > 0 {
-                return Err(ModelError::Projected { dir, has });
+                return Err(ModelError::ProjectedCut { dir, has, dim });
             }
             if !(1..=full).contains(&dim) {
                 return Err(ModelError::Truncate { dir, dim, full });

@@ -36,7 +36,12 @@ impl PairDir {
     /// # Errors
     /// [`ModelError`] names the file that is missing or damaged, or says what the directory holds instead.
     pub(super) fn open(path: &Path, kind: ModelKind) -> Result<Self, ModelError> {
-        let value = manifest::read(path)?;
+        let value = manifest::read(path).map_err(|error| match error {
+            ModelError::NotAModel(path) => {
+                other_kind(kind, path, "it is not a model directory: it has no model.json".into())
+            }
+            error => error,
+        })?;
         let found = manifest::kind(path, &value)?;
         if found != Some(kind) {
             let what = match found {

@@ -251,7 +251,7 @@ fn truncate(
     }
     if dim < full && options.dim.is_some() {
         if config.projection_dim > 0 {
-            return Err(ModelError::Projected { dir: dir.into(), has: config.projection_dim });
+            return Err(ModelError::ProjectedCut { dir: dir.into(), has: config.projection_dim, dim });
         }
         if !trained {
             return Err(ModelError::NotMatryoshka { dir: dir.into(), dim, full });

@@ -91,6 +91,9 @@ async fn a_filter_that_allows_nothing_or_makes_no_sense_is_refused() {
             "is not a filter: `ids[1]`: invalid type: integer `7`, expected a string",
         ),
         (json!({"metadata": {"field": "year", "gt": 2009}}), "no passage with these"),
+        // A field that no passage has, and a string for a number.
+        (json!({"metadata": {"field": "yaer", "eq": 2000}}), "names of fields and types of values"),
+        (json!({"metadata": {"field": "year", "eq": "2000"}}), "names of fields and types of values"),
         (json!({"metadata": {"field": "year", "eq": [2000]}}), "`filter.metadata`: eq is an array"),
         (json!({"metadata": {"field": "year", "like": "20%"}}), "there is no operator `like`"),
         (

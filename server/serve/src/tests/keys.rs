@@ -29,28 +29,28 @@ impl KeyBox {
     }
 }
 
-/// Method, path, and the scope that opens it.
-pub(super) const ROUTES: [(&str, &str, Option<Scope>); 25] = [
-    ("POST", "/v1/search", Some(Scope::Search)),
-    ("POST", "/v1/search/text", Some(Scope::Search)),
-    ("POST", "/v1/answer", Some(Scope::Search)),
-    ("GET", "/v1/model", Some(Scope::Search)),
-    ("HEAD", "/v1/model", Some(Scope::Search)),
-    ("GET", "/v1/model/small", Some(Scope::Search)),
-    ("GET", "/v1/model/files/abc/config.json", Some(Scope::Search)),
-    ("GET", "/v1/index", Some(Scope::Search)),
-    ("GET", "/v1/private", Some(Scope::Search)),
-    ("GET", "/v1/private/files/abc/projection.f16", Some(Scope::Search)),
-    ("POST", "/v1/private/candidates", Some(Scope::Search)),
-    ("GET", "/v1/encrypted", Some(Scope::Search)),
-    ("GET", "/v1/encrypted/files/abc/ranks.bin", Some(Scope::Search)),
-    ("GET", "/v1/encrypted/delta/abc", Some(Scope::Search)),
-    ("POST", "/v1/encrypted/rank", Some(Scope::Search)),
-    ("POST", "/v1/encrypted/fetch", Some(Scope::Search)),
-    ("POST", "/v1/passages", Some(Scope::Write)),
-    ("DELETE", "/v1/passages", Some(Scope::Write)),
-    ("GET", "/metrics", Some(Scope::Admin)),
-    ("GET", "/openapi.json", Some(Scope::Admin)),
+/// Method, path, and the scopes each of which opens it.
+pub(super) const ROUTES: [(&str, &str, Option<&[Scope]>); 25] = [
+    ("POST", "/v1/search", Some(&[Scope::Search])),
+    ("POST", "/v1/search/text", Some(&[Scope::Search])),
+    ("POST", "/v1/answer", Some(&[Scope::Search])),
+    ("GET", "/v1/model", Some(&[Scope::Search])),
+    ("HEAD", "/v1/model", Some(&[Scope::Search])),
+    ("GET", "/v1/model/small", Some(&[Scope::Search])),
+    ("GET", "/v1/model/files/abc/config.json", Some(&[Scope::Search])),
+    ("GET", "/v1/index", Some(&[Scope::Search])),
+    ("GET", "/v1/private", Some(&[Scope::Search])),
+    ("GET", "/v1/private/files/abc/projection.f16", Some(&[Scope::Search])),
+    ("POST", "/v1/private/candidates", Some(&[Scope::Search])),
+    ("GET", "/v1/encrypted", Some(&[Scope::Search])),
+    ("GET", "/v1/encrypted/files/abc/ranks.bin", Some(&[Scope::Search])),
+    ("GET", "/v1/encrypted/delta/abc", Some(&[Scope::Search])),
+    ("POST", "/v1/encrypted/rank", Some(&[Scope::Search])),
+    ("POST", "/v1/encrypted/fetch", Some(&[Scope::Search])),
+    ("POST", "/v1/passages", Some(&[Scope::Write])),
+    ("DELETE", "/v1/passages", Some(&[Scope::Write])),
+    ("GET", "/metrics", Some(&[Scope::Admin])),
+    ("GET", "/openapi.json", Some(&[Scope::Search, Scope::Write, Scope::Admin])),
     ("GET", "/healthz", None),
     ("GET", "/readyz", None),
     ("GET", "/", None),
@@ -67,11 +67,11 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn expected(needed: Option<Scope>, sent: Option<Scope>, open_search: bool) -> Self {
+    pub(super) fn expected(needed: Option<&[Scope]>, sent: Option<Scope>, open_search: bool) -> Self {
         match (needed, sent) {
             (None, _) => Self::Passed,
-            (Some(Scope::Search), _) if open_search => Self::Passed,
-            (Some(needed), Some(sent)) if needed == sent => Self::Passed,
+            (Some([Scope::Search]), _) if open_search => Self::Passed,
+            (Some(scopes), Some(sent)) if scopes.contains(&sent) => Self::Passed,
             (Some(_), Some(_)) => Self::NoScope,
             (Some(_), None) => Self::NoKey,
         }
@@ -102,7 +102,7 @@ fn every_route_of_the_interface_is_in_the_table() {
     let document: Value = serde_json::from_str(&crate::openapi_document()).unwrap();
     for (template, methods) in document["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys() {
-            let is_listed = |(of, path, _): &(&str, &str, Option<Scope>)| {
+            let is_listed = |(of, path, _): &(&str, &str, Option<&[Scope]>)| {
                 of.eq_ignore_ascii_case(method) && is_at(template, path)
             };
             assert!(ROUTES.iter().any(is_listed), "{method} {template}");

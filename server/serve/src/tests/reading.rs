@@ -2,7 +2,7 @@
 //! reader.
 
 use super::*;
-use crate::{ServedReader, Serving, TextSearch};
+use crate::{Limits, ServedReader, Serving, TextSearch};
 use dpr_core::device::Device;
 use dpr_core::{EncoderBytes, ReadOptions, Reader};
 use dpr_index::CancelToken;
@@ -44,7 +44,11 @@ fn reader() -> Reader {
 }
 
 fn with(reader: Option<Reader>) -> Router {
-    let state = AppState::new(Options::default());
+    with_options(Options::default(), reader)
+}
+
+fn with_options(options: Options, reader: Option<Reader>) -> Router {
+    let state = AppState::new(options);
     state.publish_all(Serving {
         text: Some(Arc::new(Found)),
         reader: reader.map(|reader| Arc::new(ServedReader::new(reader, "the reader".into()))),
@@ -143,6 +147,19 @@ async fn a_question_that_is_refused_is_told_what_this_route_takes() {
     }
     let long = ask(&app, &json!({"question": "a".repeat(3 << 20)})).await;
     assert_eq!((long.error().0, long.fix().contains("a shorter question")), (413, true), "{}", long.text());
+}
+
+#[tokio::test]
+async fn an_answer_of_too_many_bytes_is_refused_by_the_names_of_this_route() {
+    let limits = Limits { max_answer: 100, ..Limits::default() };
+    let app = with_options(Options { limits, ..Options::default() }, Some(reader()));
+    let reply = ask(&app, &json!({"question": "where does the rhine rise", "depth": 3})).await;
+    assert_eq!(reply.error(), (422, "answer_too_large".into()));
+    assert_eq!(
+        reply.message(),
+        "the passages for depth = 3 come to more than the 100 bytes that one answer holds"
+    );
+    assert_eq!(reply.fix(), "send a smaller `depth`, or a smaller `top`");
 }
 
 #[test]

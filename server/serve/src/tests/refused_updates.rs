@@ -1,5 +1,9 @@
 //! Updates that are refused: the code, what is said of them, and what to do.
 
+use std::time::Duration;
+
+use tokio_util::io::ReaderStream;
+
 use super::updates::{adding, built, change, serve, serve_model, serve_with};
 use super::*;
 use crate::Limits;
@@ -173,6 +177,27 @@ async fn an_update_over_the_limit_of_a_body_is_to_be_sent_in_parts() {
         assert_eq!(reply.error(), (413, "body_too_large".into()));
         assert!(reply.fix().contains(fix), "{}", reply.text());
     }
+}
+
+#[tokio::test]
+async fn an_update_whose_body_stops_half_way_is_told_that_nothing_was_changed() {
+    let (_dir, index) = built();
+    let limits = Limits { timeout: Duration::from_millis(50), ..Limits::default() };
+    let (app, updater) = serve_with(Options { limits, ..Options::default() }, &index, None);
+    for (method, fix) in [
+        ("POST", "with fewer `passages` in a body; nothing was changed"),
+        ("DELETE", "with fewer `ids` in a body; nothing was deleted"),
+    ] {
+        // The body goes on as long as its other end is there.
+        let (_other_end, end) = tokio::io::duplex(64);
+        let mut request = change(method, &json!({}));
+        *request.body_mut() = Body::from_stream(ReaderStream::new(end));
+        let reply = send(&app, request).await;
+        assert_eq!(reply.error(), (503, "timeout".into()), "{method}");
+        assert_eq!(reply.message(), "the body did not arrive within 50 ms", "{method}");
+        assert!(reply.fix().contains(fix), "{method}: {}", reply.text());
+    }
+    assert_eq!(updater.live().snapshot().changes(), 0);
 }
 
 #[cfg(unix)]

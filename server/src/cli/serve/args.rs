@@ -158,7 +158,7 @@ pub struct Args {
 #[command(next_help_heading = "Access")]
 pub(super) struct AccessArgs {
     /// File of keys (TOML), as `dpr keys new` prints entries for it; read again when it changes. Requests then need a
-    /// key: of the scope `search` for searches, model and index, `write` for changes, `admin` for /metrics and
+    /// key: of the scope `search` for searches, model and index, `write` for changes, `admin` for /metrics, any for
     /// /openapi.json. The same text may stand in DPR_KEYS
     #[arg(long, env = "DPR_KEYS_FILE", value_name = "FILE")]
     pub(super) keys: Option<PathBuf>,
