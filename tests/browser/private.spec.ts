@@ -238,6 +238,8 @@ test('the search page says of each mode what is sent, and what was', async ({ pa
     await ask(page, 'who won super bowl 50');
     await expect(page.locator('#privacy-saw'), name).toHaveText(saw, { timeout: 60_000 });
     await expect(page.locator('.result').first(), name).toContainText('Super Bowl');
+    // What the mode downloaded was for the search, and not for the encoder.
+    await expect(page.locator('#state-text'), name).toContainText('Ready');
     expect(gateway.requests.filter(({ method }) => method === 'POST').length - before, name).toBe(requests);
     const time = await page.locator('#time-server').innerText();
     expect(time === '–', `${name}: ${time}`).toBe(name === 'encrypted' || name === 'local' || name === 'bucket');

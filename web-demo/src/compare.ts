@@ -89,7 +89,7 @@ export class Compare {
     client.addEventListener('request', ({ detail }) => this.#onRequest(detail));
     try {
       const ready = await client.ready;
-      if (ready.device !== device) return 'not available here';
+      if (ready.device !== device) return 'not available here.';
       const readyMs = performance.now() - start;
       const bytes = ready.model.weights[ready.dtype]?.bytes ?? 0;
       const times: number[] = [];
@@ -106,7 +106,7 @@ export class Compare {
 }
 
 function said(error: unknown): string {
-  return error instanceof DprWebError ? `${error.message}. ${error.fix}` : String(error);
+  return error instanceof DprWebError ? `${error.message}. ${error.fix}` : `${String(error)}.`;
 }
 
 function median(values: number[]): number {
@@ -136,7 +136,7 @@ function show(columns: readonly Compared[]): void {
 
 function summary(columns: readonly Compared[]): string {
   const [first, ...others] = columns;
-  const sentences = columns.flatMap(([encoder, column]) => (typeof column === 'string' ? `${capital(encoder)}: ${column}.` : []));
+  const sentences = columns.flatMap(([encoder, column]) => (typeof column === 'string' ? `${capital(encoder)}: ${column}` : []));
   if (!first || typeof first[1] === 'string') return sentences.join(' ');
   const best = ids(first[1]);
   for (const [encoder, column] of others) {

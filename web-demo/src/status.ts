@@ -1,6 +1,6 @@
 import { DprWebError, type Progress } from 'dpr-web';
 import { byId, make } from './dom.js';
-import { megabytes, milliseconds } from './format.js';
+import { megabytes } from './format.js';
 
 const DEVICE_NAMES = { webgpu: 'WebGPU', cpu: 'the CPU' };
 const DTYPE_NAMES = { f32: '32-bit', f16: '16-bit', q8: '8-bit', q4: '4-bit' };
@@ -14,11 +14,15 @@ export class StatusLine {
   readonly #error = byId('error');
   readonly #files = new Map<string, { loaded: number; total: number }>();
   #queued = false;
+  #isSearching = false;
+  /** What it says when questions can be encoded; empty before. */
   #ready = '';
 
   /** Back to the start, before a model is loaded. */
   reset(): void {
     this.#queued = false;
+    this.#isSearching = false;
+    this.#ready = '';
     this.#files.clear();
     this.#notice.hidden = true;
     this.clearError();
@@ -36,25 +40,29 @@ export class StatusLine {
         return;
       }
       case 'done':
-        if (event.source === 'cache') this.#starting();
-        else this.#files.set(event.file, { loaded: event.total, total: event.total });
+        if (event.source === 'network') this.#files.set(event.file, { loaded: event.total, total: event.total });
         if ([...this.#files.values()].every(({ loaded, total }) => loaded === total)) {
           this.#bar.hidden = true;
+          // The next download has a total of its own.
+          if (this.#ready) this.#files.clear();
           this.#starting();
         }
-        return;
-      case 'measure':
-        this.#say('busy', `Measuring: ${milliseconds(event.milliseconds)} a question on ${DEVICE_NAMES[event.device]}…`);
         return;
       case 'fallback':
         this.#notice.textContent = `WebGPU could not be used here: ${event.reason}. Questions are encoded on the CPU instead.`;
         this.#notice.hidden = false;
         return;
       case 'ready':
-        this.#queued = false;
-        this.#bar.hidden = true;
+        if (!this.#ready) {
+          this.#queued = false;
+          this.#bar.hidden = true;
+          this.#files.clear();
+        } else if (!event.change) {
+          // The encoder of a static index, which is ready before the index is open.
+          return;
+        }
         this.#ready = `Ready. Questions are encoded on ${DEVICE_NAMES[event.device]}, with ${DTYPE_NAMES[event.dtype]} weights.`;
-        this.#say('good', this.#ready);
+        this.searching(this.#isSearching);
     }
   }
 
@@ -73,6 +81,7 @@ export class StatusLine {
 
   /** A search is under way, or has ended. */
   searching(underWay: boolean): void {
+    this.#isSearching = underWay;
     if (underWay) this.#say('busy', 'Searching…');
     else this.#say('good', this.#ready);
   }
@@ -92,6 +101,10 @@ export class StatusLine {
     button.addEventListener('click', retry);
     this.#error.replaceChildren(make('strong', '', sentence(message)), make('span', '', fix), make('br'), button);
     this.#error.hidden = false;
+    if (!this.#ready) return;
+    // A download that the search waited for may have ended with it.
+    this.#bar.hidden = true;
+    this.searching(false);
   }
 
   /** The encoder is not there at all. */
@@ -108,8 +121,13 @@ export class StatusLine {
     this.#error.replaceChildren();
   }
 
+  /**
+   * Says what goes on after a download: the start of the question encoder or, where that is ready, the search or
+   * nothing.
+   */
   #starting(): void {
-    this.#say('busy', this.#withQueue('Starting the question encoder'));
+    if (this.#ready) this.searching(this.#isSearching);
+    else this.#say('busy', this.#withQueue('Starting the question encoder'));
   }
 
   #showDownload(): void {
@@ -118,7 +136,8 @@ export class StatusLine {
     const total = files.reduce((sum, file) => sum + file.total, 0);
     this.#bar.hidden = false;
     this.#bar.value = loaded / total;
-    this.#say('busy', this.#withQueue(`Downloading the question encoder, once: ${megabytes(loaded)} of ${megabytes(total)}`));
+    const what = this.#ready ? 'what this search needs' : 'the question encoder';
+    this.#say('busy', this.#withQueue(`Downloading ${what}, once: ${megabytes(loaded)} of ${megabytes(total)}`));
   }
 
   #withQueue(text: string): string {

@@ -233,3 +233,46 @@ test('another index than the expected one is refused: by `connect`, and by a sea
   assert.equal((await client.search('x', { k: 1, ...pinned(sha256) })).hits.length, 1);
   client.dispose();
 });
+
+test('where the worker that ranks has ended, the next search starts another, which gets kept buckets again', async (t) => {
+  withStorage(t);
+  const { asked } = site(t);
+  const given = options();
+  const client = await connect(given);
+  const { hits } = await client.search('123456789', { k: 5 });
+  asked();
+  const ranks = () => given.workers.filter(({ commands }) => commands.includes('bucket_open'));
+  ranks()[0].onmessage({ data: { type: 'fatal', message: 'unreachable executed' } });
+  const again = await client.search('123456789', { k: 5 });
+  assert.deepEqual([again.hits, again.requests, asked(), ranks().length], [hits, [], [], 2]);
+  assert.deepEqual(ranks()[1].commands.filter((name) => name === 'bucket_add').length, 4);
+  // Between the buckets and the ranking: nothing is ranked without its buckets.
+  ranks()[1].asked = ({ type }) => type === 'bucket_rank' && ranks()[1].onmessage({ data: { type: 'fatal', message: 'out of memory' } });
+  await assert.rejects(client.search('123456789', { k: 5 }), isRefused('EncoderError', 'encoder_failed', /could not be searched: out of memory/));
+  assert.deepEqual((await client.search('123456789', { k: 5 })).hits, hits);
+  client.dispose();
+  assert.ok(given.workers.every(({ terminated }) => terminated));
+});
+
+test('a kept bucket that is spoiled is fetched again, and that request is told, as one that fails is', async (t) => {
+  withStorage(t);
+  const { manifest, spoiled, asked } = site(t);
+  const first = await connect();
+  const { hits } = await first.search('123456789', { k: 5 });
+  first.dispose();
+  const { sha256, url } = manifest.buckets.files[2];
+  const key = [...globalThis.caches.map.keys()].find((key) => key.endsWith(sha256));
+  globalThis.caches.map.set(key, new Response('spoiled'));
+  const client = await connect();
+  asked();
+  const told = [];
+  client.addEventListener('request', ({ detail }) => told.push(detail));
+  spoiled.set(url, () => new Response('', { status: 404 }));
+  await assert.rejects(client.search('123456789', { k: 5 }), { name: 'DownloadError', status: 404 });
+  assert.deepEqual([told.length, await told[0].outcome], [1, 'failed']);
+  spoiled.clear();
+  const again = await client.search('123456789', { k: 5 });
+  assert.deepEqual([numbers(manifest, again.requests.map(({ url }) => url)), again.hits], [[2], hits]);
+  assert.deepEqual([asked(), told.length, await told[1].outcome], [['bucket', 'bucket'], 2, 'answered']);
+  client.dispose();
+});

@@ -3,7 +3,7 @@ import test from 'node:test';
 import { OptionError, SearchClient } from 'dpr-web';
 import { LocalSearch } from 'dpr-web/local';
 import { until } from './fake-worker.mjs';
-import { cachesInMemory, fileOf, someBytes } from './helpers.mjs';
+import { brokenBody, cachesInMemory, fileOf, someBytes } from './helpers.mjs';
 import { BASE, FINGERPRINT, host, options, PACK_BYTES, passage, textsOf, URL_OF_INDEX } from './static-host.mjs';
 
 const text = new TextEncoder();
@@ -346,6 +346,43 @@ test('a client says which packs were fetched, as events, in the result and in wo
   client.dispose();
 });
 
+test('each try of a pack is told with its own outcome, without the values of the page\'s own headers', async (t) => {
+  const site = host(t, [10, 7], true);
+  const client = await connect({ privacy: { mode: 'local', texts: 'packs' }, retry: { limit: 2, delay: () => 0 }, headers: { 'x-key': 'secret' } });
+  const { url } = site.manifest.parts[0].packs[0];
+  const pack = site.files.get(url);
+  const tries = [() => new Response('', { status: 503 }), () => new Response(brokenBody(pack.slice(0, 100))), () => new Response(pack.slice(100), { status: 206 })];
+  site.spoiled.set(url, () => tries.shift()());
+  const told = [];
+  client.addEventListener('request', ({ detail }) => told.push(detail));
+  const { requests } = await client.search('1', { k: 1 });
+  const own = { 'x-key': '(hidden)' };
+  assert.deepEqual(requests.map(({ headers }) => headers), [own, own, { ...own, range: 'bytes=100-' }]);
+  assert.deepEqual([told.map(({ request }) => request), await Promise.all(told.map(({ outcome }) => outcome))], [requests, ['failed', 'failed', 'answered']]);
+  // All of it comes, and is another file.
+  const next = site.manifest.parts[0].packs[1].url;
+  site.spoiled.set(next, () => new Response(site.files.get(next).with(40, 0xee)));
+  await assert.rejects(client.search('333', { k: 1 }), { name: 'IntegrityError' });
+  assert.deepEqual([told.length, await told[3].outcome], [4, 'failed']);
+  client.dispose();
+});
+
+test('a pack whose request never left is not told', async (t) => {
+  host(t, [10, 7], true);
+  let isGone = false;
+  const headers = () => {
+    if (isGone) throw new Error('the key is gone');
+    return {};
+  };
+  const client = await connect({ privacy: { mode: 'local', texts: 'packs' }, headers });
+  const told = [];
+  client.addEventListener('request', ({ detail }) => told.push(detail));
+  isGone = true;
+  await assert.rejects(client.search('1', { k: 1 }), (error) => error.name === 'DownloadError' && error.cause.message === 'the key is gone');
+  assert.deepEqual(told, []);
+  client.dispose();
+});
+
 test('a pack that is not the one that was promised, or makes no sense, is an error of that search alone', async (t) => {
   const site = host(t, [10], true);
   const good = structuredClone(site.manifest);
@@ -392,4 +429,42 @@ test('a search that expects another index is refused before a pack is fetched', 
   assert.deepEqual(site.asked(), []);
   assert.equal((await search(sha256.toUpperCase())).hits.length, 10);
   client.dispose();
+});
+
+test('where the worker that ranks has ended, the next search opens the index in another, from the cache', async (t) => {
+  const site = host(t);
+  const given = options();
+  const client = await connect(given);
+  site.asked();
+  const ranks = () => given.workers.filter(({ commands }) => commands.includes('local_open'));
+  ranks()[0].onmessage({ data: { type: 'fatal', message: 'unreachable executed' } });
+  const found = await Promise.all(['22', '333'].map((text) => client.search(text, { k: 1 })));
+  assert.deepEqual(found.map(({ hits }) => hits[0].id), ['p2', 'p3']);
+  assert.deepEqual([site.asked(), ranks().length, ranks()[1].commands.filter((name) => name === 'local_add').length], [[], 2, 2]);
+  // At work when it ends: that search alone is lost.
+  ranks()[1].asked = ({ type }) => type === 'local_rank' && ranks()[1].onmessage({ data: { type: 'fatal', message: 'out of memory' } });
+  await assert.rejects(client.search('22'), { name: 'EncoderError', message: /could not be searched: out of memory/, fix: 'Try again, or reload the page.' });
+  assert.equal((await client.search('22', { k: 1 })).hits[0].id, 'p2');
+  client.dispose();
+  await assert.rejects(client.search('x'), { name: 'DisposedError' });
+  assert.ok(given.workers.every(({ terminated }) => terminated));
+});
+
+test('what no note names stays in the cache with `keepOldModels`, and goes without', async (t) => {
+  host(t);
+  const key = `https://dpr-web.invalid/sha256/${'a'.repeat(64)}`;
+  globalThis.caches.map.set(key, new Response('old'));
+  (await connect({ keepOldModels: true })).dispose();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.ok(globalThis.caches.map.has(key));
+  (await connect()).dispose();
+  await until(() => !globalThis.caches.map.has(key));
+});
+
+test('a static index has one encoder: `small` is refused before anything is asked for', async (t) => {
+  const { asked } = host(t);
+  for (const privacy of ['local', 'bucket']) {
+    await assert.rejects(connect({ privacy, encoder: 'small' }), { name: 'OptionError', message: '`encoder` is small', fix: /one encoder/ });
+  }
+  assert.deepEqual(asked(), []);
 });

@@ -56,3 +56,8 @@ test('the package\'s list of changes has its version', () => {
   const changes = readFileSync(new URL('../CHANGELOG.md', import.meta.url), 'utf8');
   assert.match(changes.match(/^## .*$/m)[0], new RegExp(`\\b${version.replaceAll('.', '\\.')}\\b`));
 });
+
+test('the package asks for a Node that opens `deflate-raw`, which 20.12 brought', () => {
+  const { engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  assert.deepEqual(engines, { node: '>=20.12' });
+});

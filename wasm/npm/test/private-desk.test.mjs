@@ -108,3 +108,17 @@ test('a delta is taken in only with as many passages as it adds, whatever is sea
   await assert.rejects(update(wrong['cut texts']), { message: 'passages cannot be decompressed' });
   assert.equal(taken.length, 3);
 });
+
+test('a search whose tables are replaced is told so at its next step', async () => {
+  const desk = new PrivateDesk(fakeModule().module);
+  const opened = async () => {
+    await desk.answer({ name: 'tables' });
+    await desk.answer({ name: 'files', files: [] });
+  };
+  await opened();
+  await desk.answer({ name: 'ask', search: 1 });
+  await opened();
+  for (const name of ['ranked', 'choose', 'open']) {
+    await assert.rejects(desk.answer({ name, search: 1 }), { message: 'the private tables were replaced meanwhile: search again' });
+  }
+});

@@ -96,7 +96,11 @@ test('a level that is not offered, a filter, another mode and numbers that canno
     await assert.rejects(asked({ privacy, filter: { titles: ['Cats'] } }), is('PrivacyError', 'would_reveal'));
     await assert.rejects(asked({ privacy, k: 0 }), is('OptionError', 'invalid_option'));
   }
-  await assert.rejects(asked({ privacy: 'encrypted', k: 11 }), is('OptionError', 'invalid_option'));
+  for (const k of [11, 1.5]) await assert.rejects(asked({ privacy: 'encrypted', k }), is('OptionError', 'invalid_option'));
+  // Named as it was given, before a reader is downloaded.
+  const deep = (what) => ({ name: 'OptionError', message: `\`${what}\` is 11`, fix: /^Give 1 to 10: an encrypted search/ });
+  await assert.rejects(asked({ privacy: 'encrypted', rerank: { depth: 11 } }), deep('rerank.depth'));
+  await assert.rejects(client.answer('who', { privacy: 'encrypted', depth: 11 }), deep('depth'));
   for (const privacy of ['hidden', {}, null, 3]) {
     if (privacy !== null) await assert.rejects(asked({ privacy }), is('OptionError', 'invalid_option'));
   }
@@ -292,6 +296,8 @@ test('a page that takes one version of the tables takes no changes of it', async
   const pinned = { mode: 'encrypted', expectVersion: VERSION };
   const refused = await client.search('who', { k: 5, privacy: pinned }).then(assert.fail, (error) => error);
   assert.deepEqual([refused.code, refused.got], ['unexpected_version', `${VERSION}+3`]);
+  // The usual case, new tables, and this one, which no version covers.
+  assert.match(refused.fix, /expect its new version, after `dpr index compact` where it ends in `\+N`;/);
   assert.deepEqual(posts.map(({ path }) => path), ['v1/encrypted/rank']);
 });
 

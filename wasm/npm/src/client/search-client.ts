@@ -153,8 +153,11 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
    * gets its own answer. A search whose signal fires before its turn is not encoded. Where the server has another model
    * since, that is loaded and the question is encoded and sent once more.
    *
-   * @throws {@link ServerError}, {@link DisposedError}, {@link EncoderError}, or the signal's reason; before the client
-   * is ready, what {@link QuestionEncoder.load} throws as well
+   * @throws {@link ServerError}, {@link DisposedError}, {@link EncoderError}, or the signal's reason; with `rerank` and in
+   * private modes {@link OptionError}, in private modes {@link PrivacyError}, {@link VersionError} and
+   * {@link SpoiledAnswerError}; where those download something, or a static index does, {@link ManifestError},
+   * {@link ModelMismatchError}, {@link DownloadError} and {@link IntegrityError}; before the client is ready, what
+   * {@link QuestionEncoder.load} throws as well
    */
   async search(text: string, options: SearchOptions = {}): Promise<SearchResult> {
     return (await this.#search([text], options, false))[0]!;
@@ -314,7 +317,7 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
     const part = options.rerank && (await reading().catch((error: DprWebError) => error));
     if (part && 'rerank' in part) return part.rerank(this.#parts, texts, options, isBatch);
     if (this.#isLocal || modeOf(options.privacy ?? this.#options.privacy) !== 'plain') {
-      return (await privacy()).search(this.#parts, texts, options);
+      return (await privacy()).search(this.#parts, texts, options, part);
     }
     const requests: SentRequest[] = [];
     return this.#within(options, async (encoder, signal, start) => {

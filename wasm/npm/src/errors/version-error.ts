@@ -12,7 +12,7 @@ export class VersionError extends DprWebError {
   constructor(expected: string, got: string) {
     super(
       `the server has version ${got} of its private tables, expected ${expected}`,
-      'If the index was changed on purpose, put the new version into `expectVersion`; if not, do not use this server.',
+      'If the index was changed on purpose, expect its new version, after `dpr index compact` where it ends in `+N`; if not, do not use this server.',
       'unexpected_version',
     );
     this.expected = expected;

@@ -1,4 +1,4 @@
 import type { SentRequest } from '../types/search-result.js';
 
-/** Takes a request for a pack that is handed to `fetch`, and returns its answer. */
+/** Takes a request for a pack or bucket that is handed to `fetch`, and returns its answer. */
 export type AnnouncePack = <T>(request: SentRequest, sent: Promise<T>) => Promise<T>;

@@ -16,8 +16,10 @@ import { workerSource } from '../worker/worker-source.js';
 import type { AnnouncePack } from './announce-pack.js';
 import { readBucket } from './bucket-file.js';
 import { BucketRanking, type Plan } from './bucket-ranking.js';
+import { fetchPack } from './fetch-pack.js';
 import type { LocalOptions, LocalResult } from './local-options.js';
 import { PassageTexts } from './passage-texts.js';
+import type { AskRanking } from './ranking-session.js';
 import { fetchSite, requireIndex, type Site } from './site-files.js';
 import { bucketsOf, type StaticBuckets } from './static-buckets.js';
 
@@ -44,14 +46,12 @@ export interface BucketAsk extends Plan {
  */
 export class BucketSearch {
   readonly #encoder: QuestionEncoder;
-  readonly #ranking: BucketRanking;
+  readonly #ask: AskRanking<BucketRanking>;
   readonly #buckets: StaticBuckets;
   readonly #cache: FileCache;
   readonly #requests: Transport;
   readonly #lifetime: AbortController;
   readonly #sha256: string;
-  /** The texts of the buckets that were fetched; their codes are in the worker. */
-  readonly #opened = new Map<number, PassageTexts>();
   /** The fetching of the search before: sets are fetched one after the other. */
   #fetching: Promise<unknown> = Promise.resolve();
   /** Passages of the index. */
@@ -59,9 +59,9 @@ export class BucketSearch {
   /** Bytes of everything but the question encoder that was downloaded when it was opened, now or earlier. */
   readonly bytes: number;
 
-  private constructor(site: Site, buckets: StaticBuckets, encoder: QuestionEncoder, ranking: BucketRanking, requests: Transport, lifetime: AbortController) {
+  private constructor(site: Site, buckets: StaticBuckets, encoder: QuestionEncoder, ask: AskRanking<BucketRanking>, requests: Transport, lifetime: AbortController) {
     this.#encoder = encoder;
-    this.#ranking = ranking;
+    this.#ask = ask;
     this.#buckets = buckets;
     this.#cache = site.cache;
     this.#requests = requests;
@@ -83,11 +83,10 @@ export class BucketSearch {
     const requests = transport(options, source, 'same-origin');
     const workers = await workerSource({ ...rest, worker: 'dedicated' });
     let encoder: QuestionEncoder | undefined;
-    let ranking: BucketRanking | undefined;
     try {
-      return await within([signal], async (stop) => {
+      return await within([signal], async (life) => {
         let buckets: StaticBuckets | undefined;
-        const site = await fetchSite(source, expect?.index, onProgress, requests, stop.signal, (manifest) => {
+        const site = await fetchSite(source, expect?.index, onProgress, requests, life.signal, (manifest) => {
           if (manifest.buckets === undefined) return [];
           buckets = bucketsOf(manifest, source);
           return [buckets.centroids, ...buckets.files.map(({ file }) => file)];
@@ -96,21 +95,18 @@ export class BucketSearch {
         if (!buckets) throw noBuckets();
         const found = buckets;
         const { projection, fingerprint } = site.manifest;
-        const get = (file: typeof projection) => fetchFile(file, site.cache, onProgress, stop.signal, requests);
-        const files = Promise.all([get(projection), get(found.centroids)]).then(([projection, centroids]) => ({ projection, centroids }));
-        // Whoever waits for them hears of a failure; nobody does where the worker cannot be made.
-        files.catch(() => undefined);
+        const get = (file: typeof projection) => fetchFile(file, site.cache, onProgress, life.signal, requests);
+        const files = () => Promise.all([get(projection), get(found.centroids)]).then(([projection, centroids]) => ({ projection, centroids }));
         // Timing WebGPU would go on, and download its module, after the index is open.
         const load = { device: 'cpu' as const, ...rest, measure: 'never' as const, baseUrl: source, keepOldModels: true };
-        const loading = QuestionEncoder.load(site.model, { ...load, expect, signal: stop.signal }).then((it) => (encoder = it));
-        const starting = BucketRanking.start(workers, fingerprint, files, found.files.length, onProgress, stop.signal).then((it) => (ranking = it));
+        const loading = QuestionEncoder.load(site.model, { ...load, expect, signal: life.signal }).then((it) => (encoder = it));
+        const starting = BucketRanking.start(workers, fingerprint, files, found.files.length, onProgress, life.signal);
         const [loaded, started] = await Promise.all([loading, starting]);
-        void evictOldModels();
-        return new BucketSearch(site, found, loaded, started, requests, new AbortController());
+        if (!rest.keepOldModels) void evictOldModels();
+        return new BucketSearch(site, found, loaded, started, requests, life);
       });
     } catch (error) {
       encoder?.dispose();
-      ranking?.end(error as Error);
       throw error;
     }
   }
@@ -163,49 +159,44 @@ export class BucketSearch {
     return within([this.#lifetime.signal, ask.signal], async ({ signal }) => {
       const vector = Float32Array.from(await this.#encoder.encode(text, { signal }));
       const encoded = performance.now();
-      const buckets = await this.#ranking.choose(vector, ask, ask.key, signal);
       const requests: SentRequest[] = [];
       const told: AnnouncePack = (request, sent) => {
         requests.push(request);
         return announce(request, sent);
       };
-      const fetching = this.#fetching.then(() => this.#fetch(buckets, signal, told));
-      this.#fetching = fetching.catch(() => undefined);
-      await untilAborted(fetching, signal);
-      const fetched = performance.now();
-      const found = await this.#ranking.rank(vector, buckets, ask.k, signal);
-      const ranked = performance.now();
-      const reading = Promise.all(found.map(({ bucket, place }) => this.#opened.get(bucket)!.read(place)));
-      const passages = await untilAborted(reading, signal);
-      const hits = passages.map((passage, at) => ({ ...passage, score: found[at]!.score }));
-      const timings = { encodeMs: encoded - begun, searchMs: performance.now() - encoded, tookMs: ranked - fetched };
-      return { hits, timings, requests };
+      return this.#ask(async (ranking) => {
+        const buckets = await ranking.choose(vector, ask, ask.key, signal);
+        const fetching = this.#fetching.then(() => this.#fetch(ranking, buckets, signal, told));
+        this.#fetching = fetching.catch(() => undefined);
+        await untilAborted(fetching, signal);
+        const fetched = performance.now();
+        const found = await ranking.rank(vector, buckets, ask.k, signal);
+        const ranked = performance.now();
+        const reading = Promise.all(found.map(({ bucket, place }) => ranking.texts.get(bucket)!.read(place)));
+        const passages = await untilAborted(reading, signal);
+        const hits = passages.map((passage, at) => ({ ...passage, score: found[at]!.score }));
+        const timings = { encodeMs: encoded - begun, searchMs: performance.now() - encoded, tookMs: ranked - fetched };
+        return { hits, timings, requests };
+      }, signal);
     });
   }
 
-  async #fetch(buckets: number[], signal: AbortSignal, announce: AnnouncePack): Promise<void> {
+  async #fetch(ranking: BucketRanking, buckets: number[], signal: AbortSignal, announce: AnnouncePack): Promise<void> {
     for (const bucket of buckets) {
       signal.throwIfAborted();
-      if (this.#opened.has(bucket)) continue;
+      if (ranking.texts.has(bucket)) continue;
       const { file, passages } = this.#buckets.files[bucket]!;
-      const isKept = (await this.#cache.read(file.sha256)) !== undefined;
-      const fetching = fetchFile(file, this.#cache, () => undefined, signal, this.#requests);
-      const request: SentRequest = { method: 'GET', url: file.url, headers: {}, body: '', bytes: 0 };
-      const { codes, texts } = readBucket(isKept ? await fetching : await announce(request, fetching), passages, file.url);
-      // Before its codes can be found.
-      const opened = new PassageTexts(texts, passages, file.url);
-      await this.#ranking.add(bucket, codes, passages);
-      this.#opened.set(bucket, opened);
+      const bytes = await fetchPack(file, this.#cache, signal, this.#requests, announce);
+      const { codes, texts } = readBucket(bytes, passages, file.url);
+      await ranking.add(bucket, codes, passages, new PassageTexts(texts, passages, file.url));
     }
   }
 
   /** Ends both workers and frees their memory; what is being searched rejects with {@link DisposedError}. */
   dispose(): void {
     if (this.#lifetime.signal.aborted) return;
-    const reason = new DisposedError('SearchClient');
-    this.#lifetime.abort(reason);
+    this.#lifetime.abort(new DisposedError('SearchClient'));
     QuestionEncoder.prototype.dispose.call(this.#encoder);
-    this.#ranking.end(reason);
   }
 }
 

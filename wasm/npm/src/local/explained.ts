@@ -8,5 +8,5 @@ export function explained(error: unknown, done: string): unknown {
   const message = `the index could not be ${done}: ${error.message}`;
   // The worker goes on: it is the files that are wrong.
   if (!(error instanceof SessionEnded) && error.code === 'encoder_failed') return notStatic(message);
-  return new EncoderError(message, error.fix ?? 'Open it again, or reload the page.', error.code, { cause: error });
+  return new EncoderError(message, error.fix ?? 'Try again, or reload the page.', error.code, { cause: error });
 }

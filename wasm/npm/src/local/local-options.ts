@@ -3,7 +3,7 @@ import type { EncodeOptions, LoadOptions } from '../types/options.js';
 import type { Hit, SentRequest } from '../types/search-result.js';
 
 /** Options of {@link LocalSearch.open}. */
-export interface LocalOptions extends Omit<LoadOptions, 'baseUrl' | 'expect' | 'keepOldModels' | 'measure'> {
+export interface LocalOptions extends Omit<LoadOptions, 'baseUrl' | 'expect' | 'measure'> {
   /**
    * What the page knows about the index and its model beforehand. Another one is a {@link ModelMismatchError} before
    * any of its files is downloaded.
@@ -43,6 +43,6 @@ export interface LocalResult {
   /** Best passage first. `score` is about the inner product that a server would return. */
   hits: Hit[];
   timings: LocalTimings;
-  /** The requests that the search made: none, or with `texts: 'packs'` one for each pack that was not kept yet. */
+  /** The requests that the search made: none, or those for each pack (`texts: 'packs'`) or bucket that was not kept. */
   requests: readonly SentRequest[];
 }

@@ -10,14 +10,13 @@ import { expected } from '../weights/expected.js';
 import { evictOldModels } from '../weights/old-models.js';
 import { address } from '../wire/address.js';
 import { transport } from '../wire/transport.js';
-import { untilAborted } from '../wire/until-aborted.js';
 import { within } from '../wire/within.js';
 import { workerSource } from '../worker/worker-source.js';
 import type { AnnouncePack } from './announce-pack.js';
 import type { LocalOptions, LocalResult, LocalSearchOptions } from './local-options.js';
 import { PassageTexts } from './passage-texts.js';
 import { allTexts, PackedTexts, type TextFiles } from './text-files.js';
-import { Ranking } from './ranking.js';
+import { startRank, type Rank, type RankingFiles } from './ranking.js';
 import { fetchParts, fetchSite, requireIndex, type Site } from './site-files.js';
 
 const DEFAULT_K = 10;
@@ -33,9 +32,9 @@ const DEFAULT_K = 10;
  */
 export class LocalSearch {
   readonly #encoder: QuestionEncoder;
-  readonly #ranking: Ranking;
+  readonly #rank: Rank;
   readonly #texts: TextFiles;
-  readonly #lifetime = new AbortController();
+  readonly #lifetime: AbortController;
   /** SHA-256 of its `dpr-static.json`. */
   readonly #sha256: string;
   /** Passages of the index. */
@@ -45,10 +44,11 @@ export class LocalSearch {
   /** Packs of texts that are fetched when a passage of them was found; 0 where all texts were downloaded. */
   readonly packs: number;
 
-  private constructor(site: Site, encoder: QuestionEncoder, ranking: Ranking, texts: TextFiles) {
+  private constructor(site: Site, encoder: QuestionEncoder, rank: Rank, texts: TextFiles, lifetime: AbortController) {
     this.#encoder = encoder;
-    this.#ranking = ranking;
+    this.#rank = rank;
     this.#texts = texts;
+    this.#lifetime = lifetime;
     this.#sha256 = site.sha256;
     const { passages, parts, projection } = site.manifest;
     this.passages = passages;
@@ -76,23 +76,24 @@ export class LocalSearch {
     const requests = transport(options, source, 'same-origin');
     const workers = await workerSource({ ...rest, worker: 'dedicated' });
     let encoder: QuestionEncoder | undefined;
-    let ranking: Ranking | undefined;
     try {
-      return await within([signal], async (stop) => {
-        const site = await fetchSite(source, expect?.index, onProgress, requests, stop.signal);
+      return await within([signal], async (life) => {
+        const site = await fetchSite(source, expect?.index, onProgress, requests, life.signal);
         // Before anything else of it is downloaded.
         await expected(site.model, expect);
         const packed = which === 'packs' ? new PackedTexts(site.manifest, site.cache, requests) : undefined;
-        const texts: PassageTexts[] = [];
-        const codes: { passages: number; codes: Uint8Array<ArrayBuffer> }[] = [];
         const { parts, fingerprint } = site.manifest;
-        const files = fetchParts(site, onProgress, requests, stop.signal, !packed, (at, code, text) => {
-          const { passages, texts: file } = parts[at]!;
-          codes[at] = { passages, codes: code };
-          if (text) texts[at] = new PassageTexts(text, passages, file.url);
-        }).then((projection) => ({ projection, parts: codes }));
-        // Whoever waits for them hears of a failure; nobody does where the worker cannot be made.
-        files.catch(() => undefined);
+        const texts: PassageTexts[] = [];
+        const files = async () => {
+          const read: RankingFiles['parts'] = [];
+          // Texts stay in the page: a worker in the place of one that has ended needs the codes alone.
+          const projection = await fetchParts(site, onProgress, requests, life.signal, !packed && !texts[0], (at, codes, text) => {
+            const { passages, texts: file } = parts[at]!;
+            read[at] = { passages, codes };
+            if (text) texts[at] = new PassageTexts(text, passages, file.url);
+          });
+          return { projection, parts: read };
+        };
         const loading = QuestionEncoder.load(site.model, {
           device: 'cpu',
           ...rest,
@@ -101,16 +102,14 @@ export class LocalSearch {
           measure: 'never',
           baseUrl: source,
           keepOldModels: true,
-          signal: stop.signal,
+          signal: life.signal,
         }).then((it) => (encoder = it));
-        const starting = Ranking.start(workers, fingerprint, files, onProgress, stop.signal).then((it) => (ranking = it));
-        const [loaded, started] = await Promise.all([loading, starting]);
-        void evictOldModels();
-        return new LocalSearch(site, loaded, started, packed ?? allTexts(texts, site.manifest));
+        const [loaded, started] = await Promise.all([loading, startRank(workers, fingerprint, files, onProgress, life.signal)]);
+        if (!rest.keepOldModels) void evictOldModels();
+        return new LocalSearch(site, loaded, started, packed ?? allTexts(texts, site.manifest), life);
       });
     } catch (error) {
       encoder?.dispose();
-      ranking?.end(error as Error);
       throw error;
     }
   }
@@ -158,21 +157,22 @@ export class LocalSearch {
     requireIndex(expectIndex, search.#sha256);
     if (!Number.isInteger(k) || k < 1) throw new OptionError(`\`k\` is ${k}`, 'Give a whole number from 1 on.');
     const begun = performance.now();
-    return within([search.#lifetime.signal, signal], async (stop) => {
-      const vector = Float32Array.from(await search.#encoder.encode(text, { signal: stop.signal }));
+    return within([search.#lifetime.signal, signal], async ({ signal }) => {
+      const vector = Float32Array.from(await search.#encoder.encode(text, { signal }));
       const encoded = performance.now();
-      const found = await search.#ranking.rank(vector, Math.min(k, search.passages), stop.signal);
+      const found = await search.#rank(vector, Math.min(k, search.passages), signal);
       const ranked = performance.now();
       const requests: SentRequest[] = [];
       const told: AnnouncePack = (request, sent) => {
         requests.push(request);
         return announce(request, sent);
       };
-      const reading = search.#texts.read(found.map(({ row }) => row), stop.signal, told);
-      const passages = await untilAborted(reading, stop.signal);
-      const hits = passages.map((passage, at) => ({ ...passage, score: found[at]!.score }));
-      const timings = { encodeMs: encoded - begun, searchMs: performance.now() - encoded, tookMs: ranked - encoded };
-      return { hits, timings, requests };
+      const passages = await search.#texts.read(found.map(({ row }) => row), signal, told);
+      return {
+        hits: passages.map((passage, at) => ({ ...passage, score: found[at]!.score })),
+        timings: { encodeMs: encoded - begun, searchMs: performance.now() - encoded, tookMs: ranked - encoded },
+        requests,
+      };
     });
   }
 
@@ -182,10 +182,8 @@ export class LocalSearch {
    */
   dispose(): void {
     if (this.#lifetime.signal.aborted) return;
-    const reason = new DisposedError('LocalSearch');
-    this.#lifetime.abort(reason);
+    this.#lifetime.abort(new DisposedError('LocalSearch'));
     QuestionEncoder.prototype.dispose.call(this.#encoder);
-    this.#ranking.end(reason);
   }
 
   /** {@link LocalSearch.dispose}, for `using search = …`. */

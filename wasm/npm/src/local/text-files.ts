@@ -1,9 +1,8 @@
 import { PrivacyError } from '../errors/privacy-error.js';
-import type { SentRequest } from '../types/search-result.js';
-import { fetchFile } from '../weights/fetch-file.js';
 import type { FileCache } from '../weights/file-cache.js';
 import type { Transport } from '../wire/transport.js';
 import type { AnnouncePack } from './announce-pack.js';
+import { fetchPack } from './fetch-pack.js';
 import { PassageTexts, type Passage } from './passage-texts.js';
 import type { StaticManifest, StaticPack } from './static-manifest.js';
 
@@ -60,18 +59,12 @@ export class PackedTexts implements TextFiles {
       const texts = await known.catch(() => undefined);
       if (texts) return texts;
     }
-    const opening = this.#fetch(at, signal, announce);
+    const { file, passages } = this.#packs[at]!;
+    const fetching = fetchPack(file, this.#cache, signal, this.#requests, announce);
+    const opening = fetching.then((bytes) => new PassageTexts(bytes, passages, file.url));
     this.#opened.set(at, opening);
     opening.catch(() => this.#opened.delete(at));
     return opening;
-  }
-
-  async #fetch(at: number, signal: AbortSignal, announce: AnnouncePack): Promise<PassageTexts> {
-    const { file, passages } = this.#packs[at]!;
-    const isKept = (await this.#cache.read(file.sha256)) !== undefined;
-    const fetching = fetchFile(file, this.#cache, () => undefined, signal, this.#requests);
-    const request: SentRequest = { method: 'GET', url: file.url, headers: {}, body: '', bytes: 0 };
-    return new PassageTexts(await (isKept ? fetching : announce(request, fetching)), passages, file.url);
   }
 }
 

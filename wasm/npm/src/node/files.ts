@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import process from 'node:process';
 
 /** Files of a `dpr serve`, of models and of private modes, have their SHA-256 in their address. */
 const NAMED_FILE = /\/v1\/(?:model|private|encrypted)\/files\/([0-9a-f]{64})\/[^/]+$/;
@@ -62,22 +63,32 @@ async function recall(file: string, sha256: string): Promise<Uint8Array<ArrayBuf
   return undefined;
 }
 
+/** Folders that could not be written, of which the process has been warned. */
+const unwritable = new Set<string>();
+
 /**
- * Writes the file to the cache, under its name once it is whole. When writing fails nothing stays, and the file is
- * downloaded again next time.
+ * Writes the file to the cache, under its name once it is whole. When writing fails nothing stays, the file is
+ * downloaded again next time, and the process is warned, once for each folder.
  */
 async function keep(file: string, sha256: string, body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
+  const folder = path.dirname(file);
   const part = `${file}.${randomUUID()}`;
+  // The error of a broken download reaches the caller by its own copy of the body.
+  const bytes = await new Response(body).arrayBuffer().then((buffer) => new Uint8Array(buffer), () => undefined);
+  if (!bytes || digest(bytes) !== sha256) return;
   try {
-    const bytes = new Uint8Array(await new Response(body).arrayBuffer());
-    if (digest(bytes) !== sha256) return;
-    await mkdir(path.dirname(file), { recursive: true });
+    await mkdir(folder, { recursive: true });
     await writeFile(part, bytes);
     await rename(part, file);
-    await removeOldParts(path.dirname(file));
-  } catch {
+  } catch (error) {
     await rm(part, { force: true }).catch(() => undefined);
+    if (unwritable.has(folder)) return;
+    unwritable.add(folder);
+    const detail = 'Files are downloaded at each start. Give a `cacheDirectory` that can be written, or none.';
+    process.emitWarning(`\`cacheDirectory\` ${folder} cannot be written: ${(error as Error).message}`, { type: 'DprWebWarning', detail });
+    return;
   }
+  await removeOldParts(folder).catch(() => undefined);
 }
 
 /** Removes what processes that ended in the middle of a file have left in the folder. */

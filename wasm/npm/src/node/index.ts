@@ -1,5 +1,5 @@
 /**
- * For Node from 20 on, Bun and Deno: the client and the encoder of `dpr-web`, with the encoder in a thread and its
+ * For Node from 20.12 on, Bun and Deno: the client and the encoder of `dpr-web`, with the encoder in a thread and its
  * WebAssembly read from disk.
  *
  * @packageDocumentation
@@ -24,7 +24,8 @@ export interface EngineOptions {
    * Folder that keeps the files of a `dpr serve`, by their SHA-256: those of models and of private modes, whose
    * addresses are `/v1/model/files/SHA256/NAME` and the like. The next start downloads none of them. Files of other
    * hosts, as those of a static index, are not kept, and by default nothing is. What it keeps of earlier models and of
-   * earlier private tables, of which each version of an index has its own, stays until you remove it.
+   * earlier private tables, of which each version of an index has its own, stays until you remove it. Where the folder
+   * cannot be written, nothing is kept, and the process is warned once (`DprWebWarning`).
    * @example { cacheDirectory: '/var/cache/dpr' }
    */
   cacheDirectory?: string | undefined;

@@ -29,8 +29,7 @@ export async function describeEncrypted(
   return call(session, 'tables', { manifest });
 }
 
-/** Refuses other tables than those that are expected. */
-export function requireVersion({ version }: Pick<TablesShape, 'version'>, expected: string | undefined): void {
+function requireVersion(version: string, expected: string | undefined): void {
   if (expected !== undefined && expected.toLowerCase() !== version) throw new VersionError(expected, version);
 }
 
@@ -43,10 +42,14 @@ export async function openEncrypted(parts: PrivateParts, session: WorkerSession,
   await call(session, 'files', { files }, files.map(({ buffer }) => buffer));
 }
 
-/** @throws {@link OptionError} for a number of passages that cannot be fetched */
-export function requireCount({ traffic }: TablesShape, k: number): void {
-  if (Number.isInteger(k) && k >= 1 && k <= traffic.length) return;
-  throw new OptionError(`\`k\` is ${k}`, `Give a whole number from 1 to ${traffic.length}: an encrypted search finds so many.`);
+/**
+ * Refuses other tables than those that are expected, and a number of passages that cannot be fetched.
+ *
+ * @throws {@link VersionError}, {@link OptionError}
+ */
+export function requireTables({ version, traffic }: TablesShape, expected: string | undefined, k: number): void {
+  requireVersion(version, expected);
+  if (!traffic[k - 1]) throw new OptionError(`\`k\` is ${k}`, `Give a whole number from 1 to ${traffic.length}: an encrypted search finds so many.`);
 }
 
 /**
@@ -70,7 +73,7 @@ export async function searchEncrypted(
   signal.throwIfAborted();
   const ranked = await send('rank', rankBytes, ranking.message);
   const { changes, isBehind } = await call(session, 'ranked', { search, answer: ranked }, [ranked.buffer]);
-  if (changes) requireVersion({ version: `${shape.version}+${changes}` }, expectVersion);
+  if (changes) requireVersion(`${shape.version}+${changes}`, expectVersion);
   if (isBehind) {
     const delta = await send(`delta/${shape.version}`, MOST_DELTA);
     await call(session, 'update', { delta }, [delta.buffer]);

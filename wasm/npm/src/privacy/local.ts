@@ -1,5 +1,6 @@
 import type { QuestionEncoder } from '../encoder/question-encoder.js';
 import type { LocalSearch } from '../local/local-search.js';
+import { OptionError } from '../errors/option-error.js';
 import type { ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PrivacyMode, PrivacyOptions } from '../types/privacy.js';
 import type { SearchResult } from '../types/search-result.js';
@@ -20,7 +21,8 @@ const opened = new WeakMap<QuestionEncoder, LocalSearch>();
 export const LocalEncoder = {
   /** Downloads a static index and returns its question encoder; disposing that ends both. */
   async load(source: URL, options: ConnectOptions, _previous?: QuestionEncoder): Promise<QuestionEncoder> {
-    const { expect } = options;
+    const { encoder: size, expect } = options;
+    if (size) throw new OptionError(`\`encoder\` is ${size}`, 'Leave it out: a static index has one encoder.');
     const { expectIndex: index = expect?.index, texts } = Object(options.privacy) as LocalOptions;
     const pinned = { ...options, texts, expect: { ...expect, index } };
     if (modeOf(options.privacy) === 'bucket') return openBuckets(source, pinned);
@@ -45,8 +47,7 @@ export function searchLocal(
 ): Promise<SearchResult> {
   return ready(options, async (encoder, signal, start) => {
     const search = opened.get(encoder)!;
-    const { LocalSearch } = await loaded(import('../local/local-search.js'));
-    const { hits, timings, requests } = await LocalSearch.find(
+    const { hits, timings, requests } = await (search.constructor as typeof LocalSearch).find(
       search,
       text,
       { k, signal, expectIndex },

@@ -1,5 +1,6 @@
 import type { QuestionEncoder } from '../encoder/question-encoder.js';
 import type { WorkerSession } from '../encoder/worker-session.js';
+import type { DprWebError } from '../errors/dpr-web-error.js';
 import { OptionError } from '../errors/option-error.js';
 import { PrivacyError } from '../errors/privacy-error.js';
 import { ServerError } from '../errors/server-error.js';
@@ -13,7 +14,7 @@ import { within } from '../wire/within.js';
 import type { TablesShape } from '../worker/private/calls.js';
 import { bucketMode, searchBuckets } from './bucket.js';
 import { blurredOf, blurredSees, describeModes, openBlurred, searchBlurred, type Blurred } from './blurred.js';
-import { describeEncrypted, encryptedSees, openEncrypted, requireCount, requireVersion, searchEncrypted } from './encrypted.js';
+import { describeEncrypted, encryptedSees, openEncrypted, requireTables, searchEncrypted } from './encrypted.js';
 import { notOffered } from './http.js';
 import { localMode, searchLocal } from './local.js';
 import { modeOf } from './mode-of.js';
@@ -55,11 +56,16 @@ const opened = new WeakMap<ParentClient, Map<Mode, Promise<Open>>>();
 
 let lastSearch = 0;
 
-/** Searches in a private mode, one question after the other. No failure leads to a plainer mode, or sends again. */
+/**
+ * Searches in a private mode, one question after the other. No failure leads to a plainer mode, or sends again.
+ *
+ * @param rerankError - why what re-ranks is not there, where it was asked for
+ */
 export async function search(
   parts: PrivateParts,
   texts: readonly string[],
   options: SearchOptions,
+  rerankError?: DprWebError,
 ): Promise<SearchResult[]> {
   const asked = privacyOf(parts, options);
   const { k = DEFAULT_K, filter } = options;
@@ -75,7 +81,7 @@ export async function search(
     return searchOne(parts, text, k, options, asked);
   };
   const results: SearchResult[] = [];
-  for (const text of texts) results.push(await one(text));
+  for (const text of texts) results.push({ ...(await one(text)), ...(rerankError && { reranked: false, rerankError }) });
   return results;
 }
 
@@ -96,10 +102,7 @@ async function searchOne(
     const vector = await encoder.encode(text, { signal });
     const open = await ready(parts, mode, encoder, signal);
     const { session } = open;
-    if (asked.mode === 'encrypted') {
-      requireVersion(open.encrypted!, asked.expectVersion);
-      requireCount(open.encrypted!, k);
-    }
+    if (asked.mode === 'encrypted') requireTables(open.encrypted!, asked.expectVersion, k);
     const encoded = performance.now();
     const milliseconds = options.timeout ?? parts[2].timeout ?? DEFAULT_TIMEOUT;
     const id = ++lastSearch;
@@ -142,8 +145,7 @@ export async function prepare(parts: PrivateParts, options: SearchOptions): Prom
     const { session, encrypted } = await ready(parts, mode, encoder, signal);
     if (asked.mode !== 'encrypted') return;
     const { k = DEFAULT_K } = options;
-    requireVersion(encrypted!, asked.expectVersion);
-    requireCount(encrypted!, k);
+    requireTables(encrypted!, asked.expectVersion, k);
     await call(session, 'prepare', { k });
   });
 }
@@ -263,17 +265,14 @@ function privacyOf([, , { privacy }]: PrivateParts, options: SearchOptions): Ser
     throw new OptionError(`\`privacy\` is ${JSON.stringify(given)}`, `Give one of ${MODES.join(', ')}; nothing was sent.`);
   }
   const own = modeOf(privacy);
-  if (isStaticMode(own) && mode !== own) {
+  if (isStaticMode(mode) ? mode !== own : isStaticMode(own)) {
     throw isStaticMode(mode)
-      ? new PrivacyError('not_offered', `this client was made for ${own} search, and not for ${mode}`, `Nothing was fetched. Make another client with \`privacy: '${mode}'\`.`)
+      ? new PrivacyError(
+          'not_offered',
+          `this client ${isStaticMode(own) ? `was made for ${own} search, and not for ${mode}` : `searches a server, and ${mode} search needs none`}`,
+          `Nothing was sent. Make a client of a \`dpr-static.json\` with \`privacy: '${mode}'\`.`,
+        )
       : notOffered(`a client of a static index has no server, and ${mode} search needs one`);
-  }
-  if (!isStaticMode(own) && isStaticMode(mode)) {
-    throw new PrivacyError(
-      'not_offered',
-      `this client searches a server, and ${mode} search needs none`,
-      `Nothing was sent. Make a client of a static index: \`SearchClient.connect('…/dpr-static.json', { privacy: '${mode}' })\`.`,
-    );
   }
   return Object(typeof given === 'string' ? { mode } : given) as ServerOptions | StaticOptions;
 }

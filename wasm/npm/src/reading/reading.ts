@@ -20,6 +20,8 @@ import { PairRunner, type PassageScore } from './pair-runner.js';
 
 const DEFAULT_DEPTH = 20;
 const DEFAULT_K = 10;
+/** Most passages that an encrypted search finds (MOST_FETCHES in core), which is also its default depth. */
+const ENCRYPTED_DEPTH = 10;
 /** As in the paper. */
 const DEFAULT_ANSWER_TOKENS = 10;
 
@@ -54,7 +56,7 @@ export async function rerank(
   const { rerank: asked, k: wanted, ...rest } = options;
   const k = counted(wanted, DEFAULT_K, '`k`');
   const mode = modeOf(options.privacy ?? parts[2].privacy);
-  const depth = counted(asked?.depth, defaultDepth(mode), '`rerank.depth`');
+  const depth = depthOf(asked?.depth, mode, '`rerank.depth`');
   const search = { ...rest, k: Math.max(k, depth) };
   return within([options.signal, parts[4]], async ({ signal }) => {
     let early: Promise<PairRunner> | undefined;
@@ -110,7 +112,7 @@ export async function answer(
   const [client] = parts;
   const { timeout, filter, onAnswer, privacy } = options;
   const mode = modeOf(privacy ?? parts[2].privacy);
-  const depth = counted(options.depth, defaultDepth(mode), '`depth`');
+  const depth = depthOf(options.depth, mode, '`depth`');
   const count = counted(options.count, 1, '`count`');
   const tokens = counted(options.maxAnswerTokens, DEFAULT_ANSWER_TOKENS, '`maxAnswerTokens`');
   return within([options.signal, parts[4]], async ({ signal }) => {
@@ -140,9 +142,12 @@ export async function answer(
   });
 }
 
-/** How many passages are read where none are asked for: an encrypted search finds no more than its tables allow. */
-function defaultDepth(mode: Privacy): number {
-  return mode === 'encrypted' ? DEFAULT_K : DEFAULT_DEPTH;
+/** Returns how many passages are read; of an encrypted search at most {@link ENCRYPTED_DEPTH}. */
+function depthOf(value: number | undefined, mode: Privacy, what: string): number {
+  if (mode !== 'encrypted') return counted(value, DEFAULT_DEPTH, what);
+  const depth = counted(value, ENCRYPTED_DEPTH, what);
+  if (depth <= ENCRYPTED_DEPTH) return depth;
+  throw new OptionError(`${what} is ${depth}`, `Give 1 to ${ENCRYPTED_DEPTH}: an encrypted search finds so many. Nothing was sent.`);
 }
 
 /** The kind of model that re-ranks: the reranker where the server offers one, else the reader. */
@@ -155,8 +160,8 @@ function offered(kind: PairKind, [client, source]: ClientParts) {
   const pair = client.model && pairModel(client.model, kind, source);
   if (pair) return pair;
   throw new ManifestError(
-    'the server offers no model that reads passages in the page',
-    'Run `dpr export-web --model MODEL --reader READER` and restart the server.',
+    'the server offers no model that reads passages in the page, beside this encoder',
+    'Run `dpr export-web --model MODEL --reader READER` for the model of this encoder, and restart the server.',
     'no_reader',
   );
 }

@@ -22,8 +22,9 @@ export interface NetworkOptions {
    * Extra headers for requests to the server, e.g. an API key, or a function that returns them, which is called for
    * every request. They are set on requests to the manifest's origin alone. A redirect takes them along, to another
    * origin as well, except `authorization`, which `fetch` drops there: do not answer with redirects to origins that
-   * must not see a key. Messages of private searches follow none. The package itself sets `content-type:
-   * application/json` on searches, `range` on downloads that broke, and nothing else.
+   * must not see a key. Messages of private searches follow none. The package itself sets `content-type` on
+   * searches (`application/json`, of encrypted messages `application/octet-stream`), `range` on downloads that broke,
+   * and nothing else.
    * @example { headers: { 'x-api-key': key } }
    * @example { headers: async () => ({ authorization: `Bearer ${await freshToken()}` }) }
    */

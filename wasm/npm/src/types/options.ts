@@ -86,7 +86,8 @@ export interface LoadOptions extends NetworkOptions {
   expect?: ExpectedModel | undefined;
   /**
    * Keeps the files of models that this address served before. By default they are removed from the browser's cache
-   * once the current model has started, and so are files of addresses that were not visited for 90 days.
+   * once the current model has started, and so are files of addresses that were not visited for 90 days. Kept files
+   * stay until a client of this origin without the option has started, or `keepOffline().activate` has run.
    * @example { keepOldModels: true }
    */
   keepOldModels?: boolean | undefined;
@@ -103,7 +104,9 @@ export interface ConnectOptions extends LoadOptions {
   /**
    * Which question encoder of the server to load: its own (the default), or `small`, the one that was distilled from it
    * (`dpr serve --small`), for a part of the bytes and of the time. Both search the same passages. Where the server has no
-   * small one, loading is a {@link DownloadError} of status 404. A static index has one encoder: the option is not for it.
+   * small one, loading is a {@link DownloadError} of status 404. A static index has one encoder: with `local` and `bucket`
+   * the option is an {@link OptionError}. A reader belongs to one encoder: for `small`, that of the small model's own
+   * export answers and re-ranks.
    * @example { encoder: 'small' }
    */
   encoder?: 'small' | undefined;
@@ -170,7 +173,10 @@ export interface SearchOptions extends EncodeOptions {
 
 /** How to re-rank. */
 export interface RerankOptions {
-  /** How many passages to re-rank, 1 up to the server's limit of a search; the others stay behind them. Default 20. */
+  /**
+   * How many passages to re-rank, 1 up to the server's limit of a search; the others stay behind them. Default 20; 10,
+   * which is the most, where the search is encrypted.
+   */
   depth?: number | undefined;
 }
 
@@ -178,7 +184,7 @@ export interface RerankOptions {
 export interface AnswerOptions extends EncodeOptions {
   /**
    * How many passages to read, 1 up to the server's limit of a search. More of them hold the answer more often, and
-   * take longer. Default 20; 10 where the search is encrypted.
+   * take longer. Default 20; 10, which is the most, where the search is encrypted.
    * @example { depth: 10 }
    */
   depth?: number | undefined;

@@ -226,14 +226,25 @@ test('parts that a process has left in the folder go a day later, when another f
   assert.deepEqual(readdirSync(directory).sort(), [sha256, young, 'notes.txt'].sort());
 });
 
-test('a folder that cannot be written keeps nothing, and the encoder starts', async (t) => {
+test('a folder that cannot be written keeps nothing, the encoder starts, and the process is warned once', async (t) => {
+  const warnings = [];
+  const onWarning = (warning) => warning.name === 'DprWebWarning' && warnings.push(warning);
+  process.on('warning', onWarning);
+  t.after(() => process.off('warning', onWarning));
   const { connect } = await installed(t);
   const { url } = await server(t);
   const file = path.join(temporaryFolder(t), 'a-file');
   writeFileSync(file, '');
-  const client = await connect(url, { cacheDirectory: file });
-  assert.equal(client.state, 'ready');
-  client.dispose();
+  for (let start = 0; start < 2; start++) {
+    const client = await connect(url, { cacheDirectory: file });
+    assert.equal(client.state, 'ready');
+    client.dispose();
+  }
+  await until(() => warnings.length > 0);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.equal(warnings.length, 1);
+  assert.ok(warnings[0].message.startsWith(`\`cacheDirectory\` ${file} cannot be written: `), warnings[0].message);
+  assert.match(warnings[0].detail, /can be written/);
 });
 
 test('a server cannot have files of this machine read', async (t) => {

@@ -81,15 +81,15 @@ export class PrivateDesk {
         return { message };
       }
       case 'ranked':
-        return changesOf(there(this.#tables).ranked(there(this.#searches.get(call.search)), call.answer));
+        return changesOf(there(this.#tables).ranked(this.#search(call), call.answer));
       case 'update':
         await requireTexts(call.delta);
         there(this.#tables).update(call.delta);
         return {};
       case 'choose':
-        return { message: copy(there(this.#tables).choose(there(this.#searches.get(call.search)))) };
+        return { message: copy(there(this.#tables).choose(this.#search(call))) };
       case 'open': {
-        const search = there(this.#searches.get(call.search));
+        const search = this.#search(call);
         there(this.#tables).open(search, call.answer);
         const { columns, places } = search;
         this.#drop(call.search);
@@ -110,6 +110,13 @@ export class PrivateDesk {
     this.#tables = undefined;
   }
 
+  /** Returns the search that a step belongs to; throws where it was dropped with tables that were replaced. */
+  #search({ search }: { search: number }): WasmEncryptedSearch {
+    const found = this.#searches.get(search);
+    if (found) return found;
+    throw new Error(this.#tables ? 'the private tables were replaced meanwhile: search again' : OUT_OF_ORDER);
+  }
+
   #drop(search: number): void {
     for (const kept of [this.#questions, this.#searches] as Map<number, { free(): void }>[]) {
       kept.get(search)?.free();
@@ -118,9 +125,11 @@ export class PrivateDesk {
   }
 }
 
+const OUT_OF_ORDER = 'a step of a private search came before the one that it needs';
+
 /** Returns what a call before this one has made. */
 function there<T>(made: T | undefined): T {
-  if (made === undefined) throw new Error('a step of a private search came before the one that it needs');
+  if (made === undefined) throw new Error(OUT_OF_ORDER);
   return made;
 }
 
