@@ -1,5 +1,7 @@
 //! Checks that need the sources alone.
 
+mod bodies;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -17,7 +19,11 @@ pub(super) fn run() -> Outcome {
     problems.extend(tasks(&pages, crate::USAGE));
     problems.extend(exports(&read("wasm/npm/src/index.ts")?, &read("docs/reference/typescript.md")?));
     problems.extend(paths(&pages));
-    problems.extend(interface(&json("server/openapi.json")?, &read("docs/reference/http.md")?));
+    let (openapi, http) = (json("server/openapi.json")?, read("docs/reference/http.md")?);
+    problems.extend(interface(&openapi, &http));
+    problems.extend(bodies::problems(&openapi, &http));
+    problems.extend(programs(&manifests()?, &read("docs/reference/rust.md")?));
+    problems.extend(unreleased(&pages));
     problems.extend(versions()?);
     if problems.is_empty() {
         println!("docs: {} pages, no dead link, no unknown task, one version", pages.len());
@@ -184,6 +190,49 @@ fn interface(openapi: &Value, page: &str) -> Vec<String> {
     problems
 }
 
+/// Returns the manifests of the workspace's crates.
+fn manifests() -> Outcome<Vec<String>> {
+    let workspace = read("Cargo.toml")?;
+    let members = workspace.split_once("\nmembers = [").and_then(|(_, rest)| rest.split_once(']'));
+    let (members, _) = members.ok_or_else(|| Failure::new("Cargo.toml lists no members"))?;
+    members.split('"').skip(1).step_by(2).map(|member| read(format!("{member}/Cargo.toml"))).collect()
+}
+
+/// Returns a problem for each example program of the crates that the page of the Rust crates does not name.
+fn programs(manifests: &[String], page: &str) -> Vec<String> {
+    let tables = manifests.iter().flat_map(|manifest| manifest.split("[[example]]").skip(1));
+    let name = |table: &str| {
+        let line = table.lines().find(|line| line.starts_with("name = "));
+        line.and_then(|line| line.split('"').nth(1)).unwrap_or_default().to_owned()
+    };
+    tables
+        .map(name)
+        .filter(|name| !page.contains(&format!("`{name}`")))
+        .map(|name| format!("docs/reference/rust.md: it does not name the example `{name}`"))
+        .collect()
+}
+
+/// Returns a problem for each page that installs the npm package by its name, which no registry has before the first
+/// release, and does not name the packed file.
+fn unreleased(pages: &[Page]) -> Vec<String> {
+    fn installs(page: &Page) -> bool {
+        let blocks = Markdown::parse(&page.text).blocks;
+        blocks.iter().flat_map(|block| &block.lines).any(|line| line.trim() == "npm install dpr-web")
+    }
+    let is_released =
+        |page: &Page| page.path == "SECURITY.md" && !page.text.contains("There is no release yet");
+    if pages.iter().any(is_released) {
+        return Vec::new();
+    }
+    pages
+        .iter()
+        .filter(|page| installs(page) && !page.text.contains("wasm/npm/dpr-web.tgz"))
+        .map(|page| {
+            format!("{}: `dpr-web` is on no registry, and it does not name its packed file", page.path)
+        })
+        .collect()
+}
+
 fn json(path: &str) -> Outcome<Value> {
     serde_json::from_str(&read(path)?).map_err(|e| Failure::new(format!("{path} is not JSON: {e}")))
 }
@@ -284,6 +333,30 @@ mod tests {
         let told = interface(&openapi, "| `GET /a` | 200 |\n| 404 | `known` |");
         let missing = ["404 of `GET /a`", "`POST /a`", "the code `unknown`"];
         assert_eq!(told, missing.map(|what| format!("docs/reference/http.md: it does not list {what}")));
+    }
+
+    #[test]
+    fn example_programs_are_named() {
+        let manifests =
+            ["[[example]]\nname = \"known\"\npath = \"a.rs\"\n\n[[example]]\nname = \"unknown\"\n"
+                .to_owned()];
+        assert_eq!(
+            programs(&manifests, "[`known`](known.rs)"),
+            ["docs/reference/rust.md: it does not name the example `unknown`"]
+        );
+    }
+
+    #[test]
+    fn pages_name_the_packed_file_before_a_release() {
+        let install = "```sh\nnpm install dpr-web\n```\n";
+        let security = |text| page("SECURITY.md", text);
+        let named = page("a.md", &format!("{install}`npm install ../dpr/wasm/npm/dpr-web.tgz`"));
+        let pages = [security("There is no release yet."), named, page("b.md", install)];
+        assert_eq!(
+            unreleased(&pages),
+            ["b.md: `dpr-web` is on no registry, and it does not name its packed file"]
+        );
+        assert_eq!(unreleased(&[security("0.1 is supported."), page("b.md", install)]), [""; 0]);
     }
 
     #[test]

@@ -17,8 +17,8 @@ const CONFIG: &str = "configs/rounds-cpu.toml";
 const MINED_BLOCKS: usize = 10_000;
 
 impl Work<'_> {
-    /// Trained on new-wiki and amazon with negatives that the model before ranks high; tested on SQuAD dev, on NQ test and
-    /// on WebQuestions dev.
+    /// Trains on new-wiki and amazon with negatives that the model before ranks high, and tests on SQuAD dev, NQ test and
+    /// WebQuestions dev.
     pub(super) fn rounds(&self) -> Outcome {
         let mined = self.mine_of_squad_sets("gold")?;
         self.hold_out(&mined, &[])?;
@@ -38,7 +38,7 @@ impl Work<'_> {
         self.not_trained_on(&models, &drawn)
     }
 
-    /// Trains all rounds, or goes on with them; the names and the models, the starter first.
+    /// Trains all rounds, or goes on with them. Returns names and models, the starter first.
     fn train_rounds(&self) -> Outcome<Vec<(String, String)>> {
         let [asked, passages, all, dev, run] =
             ["asked.json", "mined-from.tsv", "all.json.gz", "dev.json.gz", "rounds"]
