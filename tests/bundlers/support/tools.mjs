@@ -45,7 +45,8 @@ function start(folder, [program, ...words], { env = {}, first = [] } = {}) {
   const folders = [...first, path.join(folder, 'node_modules/.bin'), process.env.PATH];
   const child = spawn(program, words, {
     cwd: folder,
-    env: { ...process.env, ...QUIET, ...env, PATH: folders.join(path.delimiter) },
+    // Deno keeps what a page caches beside its modules: in the project, which is made anew for each case.
+    env: { ...process.env, ...QUIET, DENO_DIR: path.join(folder, '.deno'), ...env, PATH: folders.join(path.delimiter) },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A group of its own, so that what a tool has started ends with it.
     detached: true,
