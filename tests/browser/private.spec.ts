@@ -238,7 +238,7 @@ test('the search page says of each mode what is sent, and what was', async ({ pa
     await ask(page, 'who won super bowl 50');
     await expect(page.locator('#privacy-saw'), name).toHaveText(saw, { timeout: 60_000 });
     await expect(page.locator('.result').first(), name).toContainText('Super Bowl');
-    // What the mode downloaded was for the search, and not for the encoder.
+    // The status is Ready after the downloads of a mode.
     await expect(page.locator('#state-text'), name).toContainText('Ready');
     expect(gateway.requests.filter(({ method }) => method === 'POST').length - before, name).toBe(requests);
     const time = await page.locator('#time-server').innerText();

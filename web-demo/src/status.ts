@@ -15,7 +15,7 @@ export class StatusLine {
   readonly #files = new Map<string, { loaded: number; total: number }>();
   #queued = false;
   #isSearching = false;
-  /** What it says when questions can be encoded; empty before. */
+  /** The status text while questions can be encoded; empty before the encoder is ready. */
   #ready = '';
 
   /** Back to the start, before a model is loaded. */

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_gradient_of_a_gelu_is_the_exact_one_on_every_device() {
-        // That of the approximation by tanh is 3e-4 off at each of these.
+        // The gradient of the approximation by tanh differs by 3e-4 at each point.
         let points: [(f32, f32); 4] =
             [(-3.0, -0.011_945_647), (-1.0, -0.083_315_47), (1.0, 1.083_315_5), (2.5, 1.037_611_1)];
         for choice in [DeviceChoice::Flex, DeviceChoice::Wgpu] {

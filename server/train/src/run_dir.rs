@@ -425,7 +425,7 @@ mod tests {
         assert!(!at("new").exists(), "nothing is made before the run begins");
         let refused = |name: &str| RunDir::check_new(&at(name)).unwrap_err().to_string();
         assert!(refused("model").contains("holds `model.json`"), "{}", refused("model"));
-        // What a run left whose settings are gone would be mixed with the new run's.
+        // Parts of a run without its config.toml are refused, since a new run would mix with them.
         let (checkpoint, best) = ("checkpoints/step-0000005/state.json", "best/model.json");
         let cases: [(&[&str], &str); 4] = [
             (&[checkpoint], "`checkpoints/`"),

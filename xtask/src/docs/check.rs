@@ -212,15 +212,17 @@ fn programs(manifests: &[String], page: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a problem for each page that installs the npm package by its name, which no registry has before the first
-/// release, and does not name the packed file.
+/// The sentence by which SECURITY.md says that nothing is published: neither the crates nor the npm package.
+const UNRELEASED: &str = "There is no release yet.";
+
+/// Returns a problem for each page that installs the npm package by its name alone while no registry has it: the page
+/// must name the packed file too.
 fn unreleased(pages: &[Page]) -> Vec<String> {
     fn installs(page: &Page) -> bool {
         let blocks = Markdown::parse(&page.text).blocks;
         blocks.iter().flat_map(|block| &block.lines).any(|line| line.trim() == "npm install dpr-web")
     }
-    let is_released =
-        |page: &Page| page.path == "SECURITY.md" && !page.text.contains("There is no release yet");
+    let is_released = |page: &Page| page.path == "SECURITY.md" && !page.text.contains(UNRELEASED);
     if pages.iter().any(is_released) {
         return Vec::new();
     }
@@ -351,7 +353,7 @@ mod tests {
         let install = "```sh\nnpm install dpr-web\n```\n";
         let security = |text| page("SECURITY.md", text);
         let named = page("a.md", &format!("{install}`npm install ../dpr/wasm/npm/dpr-web.tgz`"));
-        let pages = [security("There is no release yet."), named, page("b.md", install)];
+        let pages = [security(UNRELEASED), named, page("b.md", install)];
         assert_eq!(
             unreleased(&pages),
             ["b.md: `dpr-web` is on no registry, and it does not name its packed file"]

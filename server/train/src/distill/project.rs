@@ -53,7 +53,7 @@ pub(super) fn fit(
     (pooled.normalize, pooled.projection_dim) = (false, 0);
     let forward =
         |rows: &[Vec<u32>]| numbers(net.forward(&student.batch(rows, device), &pooled, &device.plain));
-    // The fit does not stop early: there is no run directory yet that a later process could go on in.
+    // A stop flag that is never set: an interrupted fit could not be resumed, as it precedes the run directory.
     let never = AtomicBool::new(false);
     let job = Job { stop: &never, progress };
     progress.start("fitting the last layer to", "questions", count as u64);
