@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::{MilvusAddress, MilvusError};
 use dpr_index::search::ServiceError;
 
-/// Timeout of a connection.
+/// Timeout of a connection, but for a load's, which has [`CALL`].
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Timeout of one call.
@@ -28,8 +28,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct Client {
     pub(super) address: MilvusAddress,
     sdk: ClientV2,
-    /// The time that one try, and work of the cluster that makes no progress, may take even where a call has less
-    /// patience than that.
+    /// The time that one try, the first connection's too, and work of the cluster that makes no progress, may take even
+    /// where a call has less patience than that.
     pub(super) least: Duration,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
@@ -76,9 +76,10 @@ impl Client {
         let runtime =
             Builder::new_multi_thread().worker_threads(2).thread_name("milvus").enable_all().build();
         let runtime = runtime.map_err(ServiceError::Runtime)?;
+        let connect = CONNECT.max(least);
         let mut config = ConnectConfig::new()
             .uri(address.uri())
-            .connect_timeout(CONNECT)
+            .connect_timeout(connect)
             .rpc_timeout(CALL)
             // `call` decides which calls are tried again.
             .retry(RetryConfig::new().max_attempts(1))
@@ -90,7 +91,7 @@ impl Client {
             config = config.token(token);
         }
         let connected = runtime.block_on(ClientV2::new(&config));
-        let sdk = connected.map_err(|error| not_connected(address, &error))?;
+        let sdk = connected.map_err(|error| not_connected(address, connect, &error))?;
         Ok(Arc::new(Self { address: address.clone(), sdk, least, runtime: Some(runtime) }))
     }
 
@@ -144,12 +145,12 @@ pub(super) fn missing(address: &MilvusAddress) -> ServiceError {
 }
 
 /// Returns the error of a first connection that was not made, with its cause.
-fn not_connected(address: &MilvusAddress, error: &Error) -> MilvusError {
+fn not_connected(address: &MilvusAddress, timeout: Duration, error: &Error) -> MilvusError {
     if is_final(error) {
         return refused(address, "connecting", error);
     }
     let (address, reason) = (address.to_string(), said("connecting", error));
-    MilvusError::Down { address, seconds: CONNECT.as_secs(), reason }
+    MilvusError::Down { address, seconds: timeout.as_secs(), reason }
 }
 
 fn refused(address: &MilvusAddress, what: &'static str, error: &Error) -> MilvusError {

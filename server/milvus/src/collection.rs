@@ -9,8 +9,8 @@ use milvus::v2::request::collection::{
     LoadCollectionRequest,
 };
 use milvus::v2::request::index::{CreateIndexRequest, DescribeIndexRequest};
-use milvus::v2::request::utility::FlushRequest;
-use milvus::v2::{CollectionSchema, DataType, FieldData, FieldSchema, LoadState};
+use milvus::v2::request::utility::{FlushRequest, ListQuerySegmentsRequest};
+use milvus::v2::{CollectionSchema, DataType, FieldData, FieldSchema, LoadState, QuerySegmentInfo};
 use serde::{Deserialize, Serialize};
 
 use super::client::{Client, missing};
@@ -42,6 +42,12 @@ const METADATA_SINCE: u32 = 2;
 
 /// Time between two polls of Milvus's background work.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Rows from which on a segment gets a graph (Milvus's `indexCoord.segment.minSegmentNumRowsToEnableIndex`).
+const GRAPH_ROWS: i64 = 1024;
+
+/// Time for which a load waits for query nodes that load no further graph.
+const GRAPHS_LOADED: Duration = Duration::from_secs(60);
 
 /// The description of a collection, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -260,6 +266,49 @@ pub(super) async fn indexed(
         })
         .await?;
     }
+}
+
+/// Waits until the query nodes search every segment by its graph. Until a node has loaded a graph that is built, it
+/// searches the segment by a coarse index, whose answers lack passages, with a filter up to half of them.
+///
+/// It ends too where the cluster does not tell its segments, and where no further graph is loaded for
+/// [`GRAPHS_LOADED`]: another program may be writing, or the cluster's least segment with a graph may be larger.
+pub(super) async fn searched_by_graphs(
+    client: &Client,
+    patience: Duration,
+    mut told: impl FnMut() -> Result<(), MilvusError>,
+) -> Result<(), MilvusError> {
+    let name = client.address.collection();
+    let (mut since, mut least) = (Instant::now(), usize::MAX);
+    while since.elapsed() < GRAPHS_LOADED {
+        told()?;
+        let answer = client.call("listing the loaded segments", patience, |sdk| async move {
+            sdk.list_query_segments(ListQuerySegmentsRequest::builder().collection_name(name).build()?).await
+        });
+        let segments = match answer.await {
+            Ok(answer) => answer.segments().to_vec(),
+            Err(error) => {
+                tracing::debug!("{}: {error}: searches may lack passages for a while", client.address);
+                return Ok(());
+            }
+        };
+        let is_without = |segment: &&QuerySegmentInfo| {
+            segment.get_row_count() >= GRAPH_ROWS && segment.get_index_name().is_empty()
+        };
+        let without = segments.iter().filter(is_without).count();
+        if without == 0 {
+            return Ok(());
+        }
+        if without < least {
+            (since, least) = (Instant::now(), without);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    tracing::warn!(
+        "{}: {least} segments are still searched without their graphs: answers may lack passages until these are loaded",
+        client.address
+    );
+    Ok(())
 }
 
 async fn wait(

@@ -30,7 +30,7 @@ impl Default for LoadOptions {
 }
 
 /// Writes `vectors` and their passages into a collection, which is made when it is missing, and waits until their
-/// graphs are built and every one of them is found.
+/// graphs are built and searched, so that every one of them is found.
 ///
 /// A passage that is there already, with the same text and the same vector, is not written again: a load that was
 /// killed, or whose cluster was, goes on when it is run again. Loads of different shards may run at once.
@@ -104,6 +104,7 @@ async fn fill(
         Ok(options.common.check_stop()?)
     })
     .await?;
+    collection::searched_by_graphs(client, patience, || Ok(options.common.check_stop()?)).await?;
     progress.finish();
     let count = collection::count(client, true, patience).await?;
     ServiceError::check_count(address, rows.len(), count)?;
