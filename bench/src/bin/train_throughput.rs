@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut rows = |count: usize, length: usize| -> Vec<Vec<u32>> {
         (0..count).map(|_| (0..length).map(|_| 1000 + random.below(vocabulary) as u32).collect()).collect()
     };
-    let targets = Targets { positive: (0..questions).collect(), masked: Vec::new() };
+    let targets = Targets { positive: (0..questions).collect(), ..Targets::default() };
     let batch =
         Batch { questions: rows(questions, QUESTION_TOKENS), passages: rows(questions * 2, tokens), targets };
     let optimiser = OptimiserOptions { warm_up: 0, learning_rate: 2e-5, ..OptimiserOptions::default() };

@@ -216,11 +216,11 @@ mod tests {
     #[test]
     fn a_connection_that_was_not_made_is_told_with_its_cause() {
         let address: MilvusAddress = "milvus://db.example.org/wiki".parse().unwrap();
-        let error = not_connected(&address, &Error::Unexpected("tls handshake eof".into()));
+        let error = not_connected(&address, CONNECT, &Error::Unexpected("tls handshake eof".into()));
         assert!(matches!(error, MilvusError::Down { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("tls handshake eof") && text.contains("db.example.org"), "{text}");
-        let error = not_connected(&address, &Error::MalformedResponse("not gRPC".into()));
+        let error = not_connected(&address, CONNECT, &Error::MalformedResponse("not gRPC".into()));
         assert!(error.to_string().contains("refuses (connecting): "), "{error}");
     }
 

@@ -48,4 +48,5 @@ mod train_run;
 mod train_sampling;
 mod train_start;
 mod train_step;
+mod train_teacher;
 mod vectors_dir;

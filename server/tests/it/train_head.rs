@@ -39,7 +39,7 @@ fn the_pooler_and_a_dense_layer_have_gradients_and_are_exported_with_prompts_and
     let batch = Batch {
         questions: ids(["who won the game", "when was the war", "cats"]),
         passages: ids(["the dog", "the cat sleeps most of the day", "war of the night"]),
-        targets: Targets { positive: vec![0, 1, 2], masked: Vec::new() },
+        targets: Targets { positive: vec![0, 1, 2], ..Targets::default() },
     };
     let objective = Objective { similarity: Similarity::L2, ..Objective::default() };
     let outcome = step(&model, &batch, &objective, &StepOptions::default(), STILL, 1.0, &device).unwrap();

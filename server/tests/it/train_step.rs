@@ -226,7 +226,7 @@ fn of_one_shape(case: Case) -> Case {
     let batch = Batch {
         questions: first(case.batch.questions),
         passages: first(case.batch.passages),
-        targets: Targets { positive: (0..4).collect(), masked: vec![(0, 2)] },
+        targets: Targets { positive: (0..4).collect(), masked: vec![(0, 2)], ..Targets::default() },
     };
     Case { batch, ..case }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::error::TrainError;
-use super::objective::Targets;
+use super::objective::{Targets, Taught};
 
 /// A batch: questions and passages as token ids, with the passages that answer each question.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +57,13 @@ impl Batch {
         if let Some(column) = self.targets.positive.iter().find(|column| **column >= passages) {
             return bad(format!("positive {column} of {passages} passages"));
         }
+        let Targets { taught, .. } = &self.targets;
+        let is_known = |taught: &Taught| {
+            taught.columns.len() == taught.scores.len() && taught.columns.iter().all(|at| *at < passages)
+        };
+        if !taught.is_empty() && (taught.len() != questions || !taught.iter().all(is_known)) {
+            return bad(format!("a teacher's scores of {} questions, of {questions}", taught.len()));
+        }
         match self.targets.masked.iter().find(|(q, p)| *q >= questions || *p >= passages) {
             Some(pair) => bad(format!("masked pair {pair:?} of {questions} questions, {passages} passages")),
             None => Ok(()),
@@ -82,7 +89,7 @@ mod tests {
         let whole = Batch {
             questions: vec![vec![1], vec![2]],
             passages: vec![vec![1], vec![2]],
-            targets: Targets { positive: vec![0, 1], masked: vec![] },
+            targets: Targets { positive: vec![0, 1], ..Targets::default() },
         };
         whole.check().unwrap();
         let mut short = whole.clone();
@@ -91,6 +98,14 @@ mod tests {
         let mut outside = whole.clone();
         outside.targets.positive = vec![0, 2];
         assert!(outside.check().unwrap_err().to_string().contains("positive 2 of 2"));
+        let mut taught = whole.clone();
+        let of_both = Taught { columns: vec![0, 1], scores: vec![1.0, 0.0] };
+        taught.targets.taught = vec![of_both, Taught::default()];
+        taught.check().unwrap();
+        taught.targets.taught[0].columns[1] = 2;
+        assert!(taught.check().unwrap_err().to_string().contains("a teacher's scores"));
+        taught.targets.taught = vec![Taught::default()];
+        assert!(taught.check().is_err());
         assert!(Batch::default().check().is_err());
     }
 }

@@ -69,6 +69,10 @@ pub struct ModelOptions {
     /// Tokens a passage is cut to; the model's when not given (256 in the paper).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_passage_tokens: Option<usize>,
+    /// The model directory of a cross-encoder, or of a reader with a selection layer, whose scores of the passages that
+    /// a question brings the encoders learn beside the labels; none by default, as in the paper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teacher: Option<PathBuf>,
 }
 
 /// Settings of the run: its length, the size of its batches, and the intervals of measurements and checkpoints.
@@ -242,6 +246,16 @@ impl TrainConfig {
                 );
             }
             _ => {}
+        }
+        if let Some(teacher) = &self.model.teacher
+            && data.negative_counts().total() == 0
+        {
+            return bad(
+                "model.teacher",
+                teacher.display().to_string(),
+                "it scores the passages that a question brings, its positive and its negatives: set \
+                 negatives_per_question or mixed_negatives, or leave it out",
+            );
         }
         self.objective.check()?;
         check_numbers(run, &self.optimiser, &self.compute)

@@ -257,7 +257,8 @@ fn loss(
             Tensor::<2>::from_data(TensorData::new(values, shape), &device.plain)
         };
         let vectors = BatchVectors { questions: tensor(questions), passages: tensor(passages), unit_length };
-        let (_, loss) = config.objective.of_batch(&vectors, &Targets { positive, masked }, &device.plain);
+        let targets = Targets { positive, masked, ..Targets::default() };
+        let (_, loss) = config.objective.of_batch(&vectors, &targets, &device.plain);
         sum += f64::from(numbers(loss)?.first().copied().unwrap_or(f32::NAN)) * batch.len() as f64;
         counted += batch.len();
     }

@@ -33,7 +33,7 @@
 //! let questions = Tensor::<2>::from_data([[1.0f32, 0.0], [0.0, 1.0]], &device);
 //! let passages = Tensor::<2>::from_data([[1.0f32, 0.0], [0.0, 1.0]], &device);
 //! let scores = config.objective.scores(questions, passages);
-//! let targets = Targets { positive: vec![0, 1], masked: Vec::new() };
+//! let targets = Targets { positive: vec![0, 1], ..Targets::default() };
 //! let loss: f32 = config.objective.loss(scores, &targets, &device).into_scalar();
 //! // Each question scores 1 with its own passage and 0 with the other: -log(e / (e + 1)).
 //! assert!((loss - 0.313_261_7).abs() < 1e-6);
@@ -71,6 +71,7 @@ mod spread;
 mod start;
 mod step;
 mod task;
+mod teacher;
 mod tensor_file;
 mod trainer;
 mod training;
@@ -90,7 +91,7 @@ pub use error::TrainError;
 pub use evaluate::{DevScores, evaluate};
 pub use export::export;
 pub use gradient::{Gradient, norm};
-pub use objective::{LossKind, Objective, Targets};
+pub use objective::{LossKind, Objective, Targets, Taught, TeacherLoss};
 pub use optimiser::{AdamW, OptimiserOptions, Update};
 pub use options::{Precision, StepOptions};
 pub use pair::{

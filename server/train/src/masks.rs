@@ -34,6 +34,12 @@ impl Columns {
         columns
     }
 
+    /// Returns the columns that a question brings: its positive, then its negatives.
+    pub(super) fn brought_by(&self, question: usize) -> Vec<usize> {
+        let owners = self.owners.iter().enumerate();
+        owners.filter(|(_, owner)| **owner == question).map(|(column, _)| column).collect()
+    }
+
     /// Returns the pairs `(question, column)` that do not count, in order: columns that answer the question, those that
     /// answer the same question as it stands in another item, those of other questions where `in_batch` is off, and
     /// with `mask_answers` those whose text holds one of the question's answers. The positive of question `i` is column

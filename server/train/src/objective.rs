@@ -27,6 +27,18 @@ pub enum LossKind {
     Triplet,
 }
 
+/// The distance from a teacher's scores of the passages that a question brings: its positive and its own negatives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TeacherLoss {
+    /// Kullback-Leibler divergence of the softmax of the scores from that of the teacher's.
+    #[default]
+    Divergence,
+    /// Mean squared difference between the margins of the positive over each negative and the teacher's (Margin-MSE;
+    /// Hofstätter et al. 2020).
+    Margin,
+}
+
 /// Similarity, loss and their constants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -44,6 +56,10 @@ pub struct Objective {
     /// as many as each size says, so that an index may hold shorter vectors. None in the paper.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matryoshka: Vec<usize>,
+    /// With a teacher, the distance from its scores.
+    pub teacher_loss: TeacherLoss,
+    /// With a teacher, the share of that distance in the loss, from 0 to 1; `loss` has the rest.
+    pub teacher_weight: f64,
 }
 
 impl Default for Objective {
@@ -54,18 +70,31 @@ impl Default for Objective {
             temperature: 1.0,
             margin: 1.0,
             matryoshka: Vec::new(),
+            teacher_loss: TeacherLoss::Divergence,
+            teacher_weight: 0.5,
         }
     }
 }
 
 /// The passage that answers each question of a batch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Targets {
     /// The column of each question's positive.
     pub positive: Vec<usize>,
     /// Pairs `(question, column)` that do not count: the column answers the question too, and would wrongly be
     /// trained as a negative.
     pub masked: Vec<(usize, usize)>,
+    /// With a teacher, its scores for each question; no questions without a teacher.
+    pub taught: Vec<Taught>,
+}
+
+/// A teacher's scores of the passages that a question brings; none where it cannot read one of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taught {
+    /// The columns of the passages, that of the positive first.
+    pub columns: Vec<usize>,
+    /// The score of each, as a logit.
+    pub scores: Vec<f32>,
 }
 
 /// The vectors of a batch that the loss is computed of.
@@ -103,6 +132,13 @@ impl Objective {
         }
         if !(self.margin >= 0.0 && self.margin.is_finite()) {
             return bad("objective.margin", self.margin.to_string(), "it must be 0 or above");
+        }
+        if !(0.0..=1.0).contains(&self.teacher_weight) {
+            return bad(
+                "objective.teacher_weight",
+                self.teacher_weight.to_string(),
+                "it must be from 0 to 1",
+            );
         }
         let sizes = &self.matryoshka;
         let is_smaller = |pair: &[usize]| pair[1] < pair[0];
@@ -147,8 +183,8 @@ impl Objective {
         Ok(())
     }
 
-    /// Returns the scores `[B, P]` of whole vectors, and the loss `[1]`: the mean of [`loss`](Self::loss) over whole
-    /// and nested vectors.
+    /// Returns the scores `[B, P]` of whole vectors, and the loss `[1]`: the mean over whole and nested vectors of
+    /// [`loss`](Self::loss), where there is a teacher with its share.
     pub(super) fn of_batch(
         &self,
         vectors: &BatchVectors,
@@ -156,12 +192,61 @@ impl Objective {
         device: &Device,
     ) -> (Tensor<2>, Tensor<1>) {
         let scores = self.scores(vectors.questions.clone(), vectors.passages.clone());
-        let mut loss = self.loss(scores.clone(), targets, device);
+        let mut loss = self.mixed(scores.clone(), targets, device);
         for size in &self.matryoshka {
             let [questions, passages] = vectors.nested(*size);
-            loss = loss + self.loss(self.scores(questions, passages), targets, device);
+            loss = loss + self.mixed(self.scores(questions, passages), targets, device);
         }
         (scores, loss / (1 + self.matryoshka.len()) as f64)
+    }
+
+    /// Returns the loss `[1]` of scores `[B, P]`: that of the labels, and with a teacher's scores its share. A batch
+    /// without any has the loss of the labels alone.
+    fn mixed(&self, scores: Tensor<2>, targets: &Targets, device: &Device) -> Tensor<1> {
+        let of_labels = self.loss(scores.clone(), targets, device);
+        match self.teacher_distance(scores, &targets.taught, device) {
+            Some(distance) => of_labels * (1.0 - self.teacher_weight) + distance * self.teacher_weight,
+            None => of_labels,
+        }
+    }
+
+    /// Returns the distance `[1]` of scores `[B, P]` from the teacher's: the mean over the questions that it has scored
+    /// (divergence), or over their pairs of a positive and a negative (margin). `None` where it has scored none.
+    fn teacher_distance(&self, scores: Tensor<2>, taught: &[Taught], device: &Device) -> Option<Tensor<1>> {
+        let (questions, width) = (taught.len(), taught.iter().map(|taught| taught.columns.len()).max()?);
+        let count = taught.iter().filter(|taught| taught.columns.len() > 1).count();
+        if count == 0 {
+            return None;
+        }
+        let of_each = |value: &dyn Fn(&Taught, usize) -> f32| {
+            let rows = taught.iter().flat_map(|taught| (0..width).map(move |at| value(taught, at)));
+            Tensor::<2>::from_data(TensorData::new(rows.collect::<Vec<_>>(), [questions, width]), device)
+        };
+        // Rows that are shorter are filled with the first column, which counts once.
+        let columns = taught.iter().flat_map(|taught| {
+            (0..width).map(|at| taught.columns.get(at).or(taught.columns.first()).map_or(0, |at| *at as i32))
+        });
+        let columns = TensorData::new(columns.collect::<Vec<_>>(), [questions, width]);
+        let brought = scores.gather(1, Tensor::<2, Int>::from_data(columns, device));
+        Some(match self.teacher_loss {
+            TeacherLoss::Divergence => {
+                let fill = of_each(&|taught, at| if at < taught.columns.len() { 0.0 } else { MASKED });
+                let counts = of_each(&|taught, at| f32::from(at < taught.columns.len()));
+                let theirs = of_each(&|taught, at| taught.scores.get(at).copied().unwrap_or(MASKED));
+                let (theirs, ours) = (log_softmax(theirs, 1), log_softmax(brought + fill, 1));
+                (theirs.clone().exp() * (theirs - ours) * counts).sum() / count as f64
+            }
+            TeacherLoss::Margin => {
+                let counts = of_each(&|taught, at| f32::from(at > 0 && at < taught.columns.len()));
+                let margins = of_each(&|taught, at| match (taught.scores.first(), taught.scores.get(at)) {
+                    (Some(positive), Some(negative)) => positive - negative,
+                    _ => 0.0,
+                });
+                let pairs: usize = taught.iter().map(|taught| taught.columns.len().saturating_sub(1)).sum();
+                let apart = (brought.clone().narrow(1, 0, 1) - brought - margins) * counts;
+                (apart.clone() * apart).sum() / pairs as f64
+            }
+        })
     }
 
     /// Returns the scores `[B, P]` of questions `[B, dim]` and passages `[P, dim]`, divided by the temperature.
@@ -237,7 +322,7 @@ mod tests {
 
     fn loss(objective: &Objective, scores: [[f32; 3]; 2], masked: &[(usize, usize)]) -> f32 {
         let device = Device::flex();
-        let targets = Targets { positive: vec![0, 1], masked: masked.to_vec() };
+        let targets = Targets { positive: vec![0, 1], masked: masked.to_vec(), ..Targets::default() };
         objective.loss(Tensor::from_data(scores, &device), &targets, &device).into_scalar()
     }
 
@@ -263,7 +348,7 @@ mod tests {
                 let scores =
                     objective.scores(questions.clone(), Tensor::from_data([row, [1.0, 0.0]], &device));
                 let gradients = objective
-                    .loss(scores, &Targets { positive: vec![0], masked: vec![] }, &device)
+                    .loss(scores, &Targets { positive: vec![0], ..Targets::default() }, &device)
                     .backward();
                 let gradient = questions.grad(&gradients).unwrap().into_data().try_into_vec::<f32>().unwrap();
                 assert!(gradient.iter().all(|v| v.is_finite()), "{similarity:?} {row:?} {gradient:?}");
@@ -271,9 +356,70 @@ mod tests {
         }
     }
 
+    /// The scores of two questions, of whose passages a teacher has scored the second's first and last.
+    fn taught(teacher_loss: TeacherLoss, scores: [[f32; 3]; 2], teacher: &[f32]) -> f32 {
+        let device = Device::flex();
+        let objective = Objective { teacher_loss, teacher_weight: 1.0, ..Objective::default() };
+        let of_second = Taught { columns: vec![1, 2][..teacher.len()].to_vec(), scores: teacher.to_vec() };
+        let taught = vec![Taught::default(), of_second];
+        let targets = Targets { positive: vec![0, 1], taught, ..Targets::default() };
+        objective.mixed(Tensor::from_data(scores, &device), &targets, &device).into_scalar()
+    }
+
+    #[test]
+    fn scores_are_taught_of_the_passages_that_a_question_brings_alone() {
+        let scores = [[3.0, 0.0, 7.0], [9.0, 2.0, 1.0]];
+        // Two passages with a margin of 1, which a shift does not change.
+        for loss in [TeacherLoss::Divergence, TeacherLoss::Margin] {
+            let same = taught(loss, scores, &[-4.0, -5.0]);
+            assert!(same.abs() < 1e-6, "{loss:?} {same}");
+        }
+        assert!((taught(TeacherLoss::Margin, scores, &[0.5, 2.0]) - 2.5 * 2.5).abs() < 1e-5);
+        // Shares of e and 1 against equal ones: ln of (1 + e) / (2 sqrt(e)).
+        let divergence = taught(TeacherLoss::Divergence, scores, &[0.0, 0.0]);
+        let expected = ((1.0 + 1f32.exp()) / (2.0 * 0.5f32.exp())).ln();
+        assert!((divergence - expected).abs() < 1e-6, "{divergence} {expected}");
+        // Where the teacher could read none, the labels are all that is learned, with their whole weight.
+        let labels = loss(&Objective::default(), scores, &[]);
+        for none in [&[][..], &[1.0]] {
+            assert_eq!(taught(TeacherLoss::Margin, scores, none), labels);
+        }
+    }
+
+    #[test]
+    fn the_gradient_from_a_teacher_is_the_change_of_the_loss() {
+        let device = Device::flex().autodiff();
+        let of_first = Taught { columns: vec![0, 2, 1], scores: vec![1.0, 2.0, -0.5] };
+        let of_second = Taught { columns: vec![1, 0], scores: vec![0.5, 0.0] };
+        let targets =
+            Targets { positive: vec![0, 1], taught: vec![of_first, of_second], ..Targets::default() };
+        for teacher_loss in [TeacherLoss::Divergence, TeacherLoss::Margin] {
+            let objective = Objective { teacher_loss, teacher_weight: 0.7, ..Objective::default() };
+            let at = [0.5f32, -0.25, 1.0, 0.75, 0.1, -2.0];
+            let loss = |at: [f32; 6]| {
+                let scores = Tensor::<1>::from_data(at, &device).reshape([2, 3]).require_grad();
+                (objective.mixed(scores.clone(), &targets, &device), scores)
+            };
+            let (value, scores) = loss(at);
+            let gradient = scores.grad(&value.backward()).unwrap().into_data().try_into_vec::<f32>().unwrap();
+            for place in 0..6 {
+                let moved = |by: f32| {
+                    let mut at = at;
+                    at[place] += by;
+                    loss(at).0.inner().into_scalar::<f32>()
+                };
+                let change = (moved(1e-2) - moved(-1e-2)) / 2e-2;
+                assert!(
+                    (change - gradient[place]).abs() < 1e-3,
+                    "{teacher_loss:?} {place}: {change} {gradient:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn a_positive_that_only_ties_is_not_best() {
-        let targets = Targets { positive: vec![0, 1], masked: vec![(1, 2)] };
+        let targets = Targets { positive: vec![0, 1], masked: vec![(1, 2)], ..Targets::default() };
         assert_eq!(Objective::correct(&[2.0, 2.0, 1.0, 0.0, 1.0, 5.0], &targets), 1);
     }
 }

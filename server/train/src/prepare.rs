@@ -14,6 +14,7 @@ use super::optimiser::OptimiserOptions;
 use super::sampler::Sampler;
 use super::start::{check_start, similarity_note};
 use super::step::{StepNoise, step};
+use super::teacher::Teacher;
 use dpr_encode::model::ModelDir;
 
 /// Data and encoders, read and checked.
@@ -22,9 +23,12 @@ pub struct Prepared {
     pub data: TrainingData,
     /// The encoders as they are at the start.
     pub model: DualEncoder,
+    /// The teacher of the passages' scores, if there is one.
+    pub(super) teacher: Option<Teacher>,
     /// A name for people, from the model that training starts from.
     pub name: String,
-    /// A digest of the data and of the model that training starts from: a run continues only with the same digest.
+    /// A digest of the data, of the model that training starts from and of its teacher: a run continues only with the
+    /// same digest.
     pub origin: String,
     /// Steps in an epoch.
     pub steps_per_epoch: usize,
@@ -59,8 +63,14 @@ impl Prepared {
             }
         }
         let (name, fingerprint) = (dir.manifest().name.clone(), &dir.manifest().fingerprint);
-        let origin = sha256_hex(format!("{} {fingerprint}", data.sha256()).as_bytes());
-        let mut prepared = Self { data, model, name, origin, steps_per_epoch, steps, notes: Vec::new() };
+        let teacher = Teacher::of(config.model.teacher.as_deref(), device)?;
+        let mut origin = format!("{} {fingerprint}", data.sha256());
+        if let Some(teacher) = &teacher {
+            origin += &format!(" {}", teacher.fingerprint);
+        }
+        let origin = sha256_hex(origin.as_bytes());
+        let mut prepared =
+            Self { data, model, teacher, name, origin, steps_per_epoch, steps, notes: Vec::new() };
         prepared.notes = prepared.notes(config);
         prepared.notes.extend(similarity_note(config, dir.manifest()));
         Ok(prepared)
@@ -79,7 +89,7 @@ impl Prepared {
 }
 
 /// Refuses what [`Prepared::new`] would refuse of the device, the model and the files that `config` names, before there
-/// is the training file that is mined for at most `mined` questions. No weights are read.
+/// is the training file that is mined for at most `mined` questions. No weights but a teacher's are read.
 ///
 /// # Errors
 /// [`TrainError`] as from [`Prepared::new`]; [`TrainConfig::check`] is for the settings by themselves.
@@ -90,6 +100,7 @@ pub fn check_before_mining(
 ) -> Result<(), TrainError> {
     device.check(config.compute.precision)?;
     check_start(config, &ModelDir::open(&config.model.start)?)?;
+    Teacher::of(config.model.teacher.as_deref(), device)?;
     let data = TrainingData::read(&config.data, config.run.seed)?;
     Steps::of(data.train.seen() + mined, &config.run)?;
     Ok(())
@@ -152,8 +163,8 @@ pub struct DryRun {
 /// # Errors
 /// [`TrainError`] as a run would return it before its first step.
 pub fn dry_run(config: &TrainConfig, device: &TrainDevice) -> Result<DryRun, TrainError> {
-    let Prepared { data, model, steps_per_epoch, steps, notes, .. } = Prepared::new(config, device)?;
-    let sampler = Sampler::new(&data, &config.data, &config.run)?;
+    let Prepared { data, model, teacher, steps_per_epoch, steps, notes, .. } = Prepared::new(config, device)?;
+    let sampler = Sampler::new(&data, &config.data, &config.run)?.taught_by(teacher.as_ref());
     let batch = sampler.compose(&sampler.longest(), 0, &model)?;
     let started = Instant::now();
     let noise = StepNoise { dropout: config.run.dropout as f32, seed: config.run.seed };

@@ -52,8 +52,8 @@ pub fn train(
     device: &TrainDevice,
     job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
-    let Prepared { data, model, name, origin, steps, .. } = prepared;
-    let sampler = Sampler::new(&data, &config.data, &config.run)?;
+    let Prepared { data, model, teacher, name, origin, steps, .. } = prepared;
+    let sampler = Sampler::new(&data, &config.data, &config.run)?.taught_by(teacher.as_ref());
     let task = RetrievalTask { config, data: &data, sampler, name };
     trainer::run(Setup { config, out, resume, task: &task, model, origin, steps }, device, job)
 }

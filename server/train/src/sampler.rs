@@ -2,6 +2,7 @@
 //! the epoch and the item's number, so that a resumed run draws the same as one that was never stopped.
 
 use dpr_core::random::SplitMix;
+use rayon::prelude::*;
 
 use super::batch::Batch;
 use super::config::{DataOptions, NegativeCounts, RunOptions};
@@ -10,7 +11,8 @@ use super::encoders::DualEncoder;
 use super::epochs::Steps;
 use super::error::TrainError;
 use super::masks::Columns;
-use super::objective::Targets;
+use super::objective::{Targets, Taught};
+use super::teacher::Teacher;
 
 /// Key of the random draws of passages.
 const PASSAGES: u64 = 3;
@@ -25,6 +27,7 @@ pub struct Sampler<'a> {
     options: &'a DataOptions,
     run: RunOptions,
     negatives: NegativeCounts,
+    teacher: Option<&'a Teacher>,
 }
 
 impl<'a> Sampler<'a> {
@@ -38,7 +41,12 @@ impl<'a> Sampler<'a> {
         run: &RunOptions,
     ) -> Result<Self, TrainError> {
         Steps::of(data.train.seen(), run)?;
-        Ok(Self { data, options, run: *run, negatives: options.negative_counts() })
+        Ok(Self { data, options, run: *run, negatives: options.negative_counts(), teacher: None })
+    }
+
+    /// Returns the sampler with a teacher, which scores the passages that each question of a batch brings.
+    pub(super) fn taught_by(self, teacher: Option<&'a Teacher>) -> Self {
+        Self { teacher, ..self }
     }
 
     /// Returns the number of questions in an epoch, including those of a last batch that is not full.
@@ -83,7 +91,7 @@ impl<'a> Sampler<'a> {
     /// Token ids of a batch of items.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// What the tokenizer says, or the teacher.
     pub fn compose(&self, items: &[usize], epoch: usize, model: &DualEncoder) -> Result<Batch, TrainError> {
         let found = items.iter().filter_map(|number| Some((*number, self.data.item(*number)?)));
         let found: Vec<(usize, &Item)> = found.collect();
@@ -99,6 +107,7 @@ impl<'a> Sampler<'a> {
         let columns = Columns::new(found.iter().map(of_item));
         let items: Vec<&Item> = found.into_iter().map(|(_, item)| item).collect();
         let masked = columns.masked(&items, &self.data.pool, self.options);
+        let taught = self.teacher.map(|teacher| self.taught(teacher, &items, &columns)).transpose()?;
         let questions = items.iter().map(|item| model.question_tokens(&item.question));
         let questions = questions.collect::<Result<Vec<_>, _>>()?;
         let passages = columns.passages.iter().map(|passage| {
@@ -107,7 +116,28 @@ impl<'a> Sampler<'a> {
         });
         let passages = passages.collect::<Result<Vec<_>, _>>()?;
         let positive = (0..questions.len()).collect();
-        Ok(Batch { questions, passages, targets: Targets { positive, masked } })
+        Ok(Batch {
+            questions,
+            passages,
+            targets: Targets { positive, masked, taught: taught.unwrap_or_default() },
+        })
+    }
+
+    /// Returns the teacher's scores of what each question brings; nothing where the teacher cannot read one of them.
+    fn taught(
+        &self,
+        teacher: &Teacher,
+        items: &[&Item],
+        columns: &Columns,
+    ) -> Result<Vec<Taught>, TrainError> {
+        let of_question = |(question, item): (usize, &&Item)| {
+            let brought = columns.brought_by(question);
+            let texts: Vec<_> =
+                brought.iter().map(|column| self.data.pool.get(columns.passages[*column])).collect();
+            let scores = teacher.scores(&item.question, &texts)?;
+            Ok(if scores.is_empty() { Taught::default() } else { Taught { columns: brought, scores } })
+        };
+        items.par_iter().enumerate().map(of_question).collect()
     }
 
     /// Returns the number of characters of the item's positive: near enough to its tokens to sort by.

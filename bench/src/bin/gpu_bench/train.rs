@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &mut Arguments, device: &TrainDevice) -> Outcome<Va
     let batch = Batch {
         questions: texts(&mut random, questions, QUESTION_TOKENS.min(tokens)),
         passages: texts(&mut random, 2 * questions, tokens),
-        targets: Targets { positive: (0..questions).collect(), masked: Vec::new() },
+        targets: Targets { positive: (0..questions).collect(), ..Targets::default() },
     };
     let optimiser = OptimiserOptions { warm_up: 0, ..OptimiserOptions::default() };
     let objective = Objective::default();

@@ -66,7 +66,7 @@ pub struct Args {
     /// Passages without the answer that a question brings into the batch
     #[arg(long, value_name = "N")]
     negatives: Option<usize>,
-    /// Model directory of a reader or of a cross-encoder whose scores a reranker learns beside the labels
+    /// Model directory of a cross-encoder or of a reader whose scores encoders or a reranker learn beside the labels
     #[arg(long, value_name = "DIR")]
     teacher: Option<PathBuf>,
     /// Tokens that a question and a passage are cut to, of a reader or a reranker
@@ -154,9 +154,6 @@ impl Args {
                 "--max-tokens is of a reader or a reranker: the configuration has max_passage_tokens".into(),
             );
         }
-        if self.teacher.is_some() {
-            return Err("--teacher is of a reranker: `dpr distill` teaches encoders".into());
-        }
         Ok(())
     }
 
@@ -179,6 +176,7 @@ impl Args {
         set(&mut config.objective.temperature, self.temperature);
         set(&mut config.objective.similarity, self.similarity);
         set(&mut config.objective.matryoshka, self.matryoshka.clone());
+        config.model.teacher = self.teacher.clone().or_else(|| config.model.teacher.take());
         Ok(())
     }
 

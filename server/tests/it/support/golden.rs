@@ -92,7 +92,7 @@ fn fixtures() -> PathBuf {
 
 impl From<RawBatch> for Batch {
     fn from(raw: RawBatch) -> Self {
-        let targets = Targets { positive: raw.positive, masked: raw.masked };
+        let targets = Targets { positive: raw.positive, masked: raw.masked, ..Targets::default() };
         Self { questions: raw.questions, passages: raw.passages, targets }
     }
 }

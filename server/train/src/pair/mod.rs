@@ -13,7 +13,6 @@ mod measure;
 mod prepare;
 mod start;
 mod task;
-mod teacher;
 
 pub use batch::PairBatch;
 pub use config::{PairConfig, PairDataOptions, PairModelOptions, PairObjective, PairTask, RankLoss, Ranking};

@@ -15,12 +15,12 @@ use super::super::epochs::Steps;
 use super::super::error::TrainError;
 use super::super::prepare::{DryRun, peak_memory, shared_notes, trained_numbers};
 use super::super::step::{StepNoise, StepOutcome};
+use super::super::teacher::Teacher;
 use super::batch::PairBatch;
 use super::config::PairConfig;
 use super::data::{PairData, PairItem};
 use super::loss::{reader_step, reranker_step};
 use super::start::{PairKind, PairModel};
-use super::teacher::Teacher;
 
 /// Key of the random draws of passages.
 const PASSAGES: u64 = 22;
@@ -58,8 +58,7 @@ impl PairPrepared {
         };
         let Steps { per_epoch: steps_per_epoch, all: steps } = Steps::of(data.train.seen(), &config.run)
             .map_err(|error| with_reason(error, &data, unmarked, start.model.max_passage_tokens))?;
-        let teacher =
-            config.model.teacher.as_deref().map(|path| Teacher::open(path, device.gpu)).transpose()?;
+        let teacher = Teacher::of(config.model.teacher.as_deref(), device)?;
         let mut origin = format!("{} {}", data.sha256(), start.fingerprint);
         if let Some(teacher) = &teacher {
             origin += &format!(" {}", teacher.fingerprint);

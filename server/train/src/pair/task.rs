@@ -8,13 +8,13 @@ use super::super::export::put_in_place;
 use super::super::scores::Scores;
 use super::super::step::{StepNoise, StepOutcome};
 use super::super::task::Task;
+use super::super::teacher::Teacher;
 use super::super::trainer::{self, Setup, TrainReport};
 use super::config::PairConfig;
 use super::data::PairData;
 use super::measure::Dev;
 use super::prepare::{PairPrepared, PairSampler, step_of};
 use super::start::{PairKind, PairModel};
-use super::teacher::Teacher;
 use dpr_encode::model::{CrossEncoderOptions, ReaderOptions, import_cross_encoder, import_reader};
 use dpr_files::Job;
 

@@ -1,11 +1,13 @@
-//! Teacher of a reranker: a reader, whose selection scores are taught, or a larger cross-encoder.
+//! Teacher of encoders and rerankers: a reader, whose selection scores are taught, or a cross-encoder.
 
+use std::fmt;
 use std::path::Path;
 
 use dpr_core::{CrossEncoder, DeviceChoice, ReadError, Reader};
 use dpr_encode::model::{CrossEncoderDir, ModelDir, ModelError, ReaderDir};
 
-use super::super::error::TrainError;
+use super::encoders::TrainDevice;
+use super::error::TrainError;
 
 /// A model that scores the passages of a question for a student.
 pub(super) struct Teacher {
@@ -18,20 +20,33 @@ enum Model {
     CrossEncoder(Box<CrossEncoder>),
 }
 
+impl fmt::Debug for Teacher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Teacher").field("fingerprint", &self.fingerprint).finish_non_exhaustive()
+    }
+}
+
 impl Teacher {
-    /// Loads the reader or the cross-encoder in a model directory, on the CPU kernels or on the GPU that trains.
+    /// Loads the teacher that settings name, on the CPU kernels or on the GPU that trains; none where they name none.
+    ///
+    /// # Errors
+    /// [`TrainError`] as from [`open`](Self::open).
+    pub(super) fn of(path: Option<&Path>, device: &TrainDevice) -> Result<Option<Self>, TrainError> {
+        path.map(|path| Self::open(path, device.gpu)).transpose()
+    }
+
+    /// Loads the reader or the cross-encoder in a model directory.
     ///
     /// # Errors
     /// [`TrainError::Setting`] for encoders and for a reader without a selection layer, [`TrainError::Model`] for a
     /// directory that cannot be read.
-    pub(super) fn open(path: &Path, on_gpu: bool) -> Result<Self, TrainError> {
+    fn open(path: &Path, on_gpu: bool) -> Result<Self, TrainError> {
         let device = if on_gpu { DeviceChoice::Wgpu } else { DeviceChoice::Cpu };
         let bad = |what: &str| {
             Err(TrainError::Setting {
                 setting: "model.teacher",
                 got: format!("{}, {what}", path.display()),
-                expected: "a reranker learns from a reader with a selection layer, or from a cross-encoder"
-                    .into(),
+                expected: "a teacher is a cross-encoder, or a reader with a selection layer".into(),
             })
         };
         match ModelDir::open(path) {
