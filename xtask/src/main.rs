@@ -57,7 +57,7 @@ usage: cargo xtask TASK
            (--check: look at the sources alone)
   quality  what training makes of the encoders, and what servers can make of questions, in tables; hours of work, kept
            under target/quality and gone on with
-           (--only PART, repeatable; parts: training, rounds, distant, ict, distill, small, korean, privacy,
+           (--only PART, repeatable; parts: training, rounds, taught, distant, ict, distill, small, korean, privacy,
            privacy-large, reader, questions, table3, table5, table6, figure1, figure1-ict, crossdata, multi, precision;
            --questions N, repeatable: only these rows of figure1 and figure1-ict; N is 250, 1000, 4000, 10000 or all)
   npm      build the browser modules, the npm package and the search page

@@ -38,6 +38,7 @@ parts!(
     "quality":
     Training "training",
     Rounds "rounds",
+    Taught "taught",
     Distant "distant",
     Ict "ict",
     Distill "distill",
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let Some(data) = Wikipedia::find() else { return Ok(()) };
     for part in parts {
         println!("\n=== {} ===", part.name());
-        // The paper's tables have runs in common.
+        // The paper's tables have runs in common, and so have rounds with a teacher and without.
         let folder = match part {
             Part::Table3
             | Part::Table5
@@ -97,12 +98,14 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             | Part::CrossData
             | Part::Multi
             | Part::Precision => "paper",
+            Part::Taught => Part::Rounds.name(),
             _ => part.name(),
         };
         let work = Work::new(folder, &data, &sizes)?;
         match part {
             Part::Training => work.training()?,
             Part::Rounds => work.rounds()?,
+            Part::Taught => work.taught_round()?,
             Part::Distant => work.distant()?,
             Part::Ict => work.ict()?,
             Part::Distill => work.distill()?,
@@ -280,10 +283,7 @@ impl<'a> Work<'a> {
         let mut arguments = vec!["train", "--config", config, "--model", DEMO_MODEL, "--dev", &dev];
         files.iter().for_each(|file| arguments.extend(["--data", file]));
         arguments.extend(more);
-        let (run, model) = (self.path(run), read(&format!("{DEMO_MODEL}/model.json"))?);
-        let asked = format!("{}\n{}{model}", arguments.join(" "), read(config)?);
-        note(&format!("{run}.settings"), &asked, || clear(&run))?;
-        go_on(&run, &arguments)
+        train_or_go_on(&self.path(run), config, &arguments)
     }
 
     /// An index of the vectors that `model` makes of `corpus`.
@@ -334,6 +334,15 @@ fn is_there(out: &str, arguments: &[&str]) -> bool {
 fn held_out(sizes: &[&str]) -> Vec<String> {
     let fixed = ["all", "some", "dev"].map(|name| format!("{name}.json.gz"));
     fixed.into_iter().chain(sizes.iter().map(|size| format!("first-{size}.json.gz"))).collect()
+}
+
+/// Trains a run of the starter by a configuration, or goes on with it; one that was begun with other settings or
+/// another starter is begun anew.
+fn train_or_go_on(run: &str, config: &str, arguments: &[&str]) -> Outcome {
+    let model = read(&format!("{DEMO_MODEL}/model.json"))?;
+    let asked = format!("{}\n{}{model}", arguments.join(" "), read(config)?);
+    note(&format!("{run}.settings"), &asked, || clear(run))?;
+    go_on(run, arguments)
 }
 
 /// Begins a training run, or goes on with it.

@@ -3,15 +3,20 @@
 
 use std::path::Path;
 
-use super::files::{clear, note, read};
 use super::seeds::SEEDS;
-use super::{BLOCKS, STARTER, TUNED_ON, Work, eval, go_on};
+use super::{BLOCKS, STARTER, TUNED_ON, Work, eval, train_or_go_on};
 use crate::failure::Outcome;
 use crate::paths::{DEMO_MODEL, SQUAD, venv_python};
 use crate::process::{self, command};
 
 const ROUNDS: &str = "2";
 const CONFIG: &str = "configs/rounds-cpu.toml";
+
+/// Settings of the cross-encoder that teaches the second round.
+const TEACHER: &str = "configs/rounds-teacher-cpu.toml";
+
+/// Questions that the cross-encoder is tested on: it reads 20 passages of each.
+const READ: &str = "500";
 
 /// Blocks of Wikipedia among the paragraphs that negatives are mined from; none of them is among those that are tested.
 const MINED_BLOCKS: usize = 10_000;
@@ -20,17 +25,8 @@ impl Work<'_> {
     /// Trains on new-wiki and amazon with negatives that the model before ranks high, and tests on SQuAD dev, NQ test and
     /// WebQuestions dev.
     pub(super) fn rounds(&self) -> Outcome {
-        let mined = self.mine_of_squad_sets("gold")?;
-        self.hold_out(&mined, &[])?;
         let models = self.train_rounds()?;
-
-        let corpus = self.path("corpus.tsv");
-        self.data.mix(SQUAD, 0..BLOCKS, &corpus)?;
-        println!("\nSQuAD dev; the weights of hybrid are tuned on its first {TUNED_ON} questions");
-        let tuned_on = ["--questions", SQUAD, "--limit", TUNED_ON];
-        let options = ["--questions", SQUAD, "--skip", TUNED_ON];
-        self.rank(&models, &corpus, "english", &tuned_on, &options, Some(SQUAD))?;
-
+        self.rank_on_squad(&models)?;
         let drawn = self.path("drawn.tsv");
         if !Path::new(&drawn).exists() {
             self.data.drawn_blocks(0..BLOCKS, &drawn)?;
@@ -38,8 +34,43 @@ impl Work<'_> {
         self.not_trained_on(&models, &drawn)
     }
 
+    /// Trains the second round again, from the first round's model and on the same negatives, with a cross-encoder as its
+    /// teacher, which learned from the negatives of the first round.
+    pub(super) fn taught_round(&self) -> Outcome {
+        let mut models = self.train_rounds()?;
+        let [run, dev, reranker, taught] =
+            ["rounds", "dev.json.gz", "reranker", "round-2-taught"].map(|name| self.path(name));
+        let [first, second] = ["1", "2"].map(|round| format!("{run}/{round}/train.json.gz"));
+        let data = ["--dev", &dev, "--seed", SEEDS[0], "--data"];
+        let train = ["train", "--config", TEACHER, "--model", DEMO_MODEL];
+        train_or_go_on(&reranker, TEACHER, &[&train[..], &data, &[&first]].concat())?;
+        let (start, teacher) = (format!("{run}/1/run/best"), format!("{reranker}/best"));
+        let train =
+            ["train", "--config", CONFIG, "--model", &start, "--teacher", &teacher, "--negatives", "2"];
+        train_or_go_on(&taught, CONFIG, &[&train[..], &data, &[&second]].concat())?;
+        models.push(("round-2-taught".to_owned(), format!("{taught}/best")));
+        self.rank_on_squad(&models)?;
+
+        println!("\nthe teacher, which re-ranks the first 20 passages of the first round's model:");
+        let read = ["--questions", SQUAD, "--skip", TUNED_ON, "--limit", READ];
+        let rerank = ["--rerank", &teacher, "--depth", "20"];
+        eval(&start, &self.path("index-round-1"), "dense", &[&read[..], &rerank].concat())
+    }
+
+    /// Ranks SQuAD dev with each model.
+    fn rank_on_squad(&self, models: &[(String, String)]) -> Outcome {
+        let corpus = self.path("corpus.tsv");
+        self.data.mix(SQUAD, 0..BLOCKS, &corpus)?;
+        println!("\nSQuAD dev; the weights of hybrid are tuned on its first {TUNED_ON} questions");
+        let tuned_on = ["--questions", SQUAD, "--limit", TUNED_ON];
+        let options = ["--questions", SQUAD, "--skip", TUNED_ON];
+        self.rank(models, &corpus, "english", &tuned_on, &options, Some(SQUAD))
+    }
+
     /// Trains all rounds, or goes on with them. Returns names and models, the starter first.
     fn train_rounds(&self) -> Outcome<Vec<(String, String)>> {
+        let mined = self.mine_of_squad_sets("gold")?;
+        self.hold_out(&mined, &[])?;
         let [asked, passages, all, dev, run] =
             ["asked.json", "mined-from.tsv", "all.json.gz", "dev.json.gz", "rounds"]
                 .map(|name| self.path(name));
@@ -54,13 +85,7 @@ impl Work<'_> {
         let train = ["train", "--rounds", ROUNDS, "--config", CONFIG, "--model", DEMO_MODEL];
         let mine = ["--passages", &passages, "--questions", &asked, "--positives", "gold"];
         let arguments = [&train[..], &mine, &["--dev", &dev, "--seed", SEEDS[0]]].concat();
-        let model = read(&format!("{DEMO_MODEL}/model.json"))?;
-        note(
-            &format!("{run}.settings"),
-            &format!("{}\n{}{model}", arguments.join(" "), read(CONFIG)?),
-            || clear(&run),
-        )?;
-        go_on(&run, &arguments)?;
+        train_or_go_on(&run, CONFIG, &arguments)?;
         let of_rounds = (1..).map(|round| (format!("round-{round}"), format!("{run}/{round}/run/best")));
         let of_rounds = of_rounds.take_while(|(_, model)| Path::new(model).exists());
         Ok([(STARTER.to_owned(), DEMO_MODEL.to_owned())].into_iter().chain(of_rounds).collect())
