@@ -25,6 +25,20 @@ pub enum Similarity {
     L2,
 }
 
+impl Similarity {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Dot, Self::Cosine, Self::L2];
+
+    /// Returns the name in manifests, in configurations and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dot => "dot",
+            Self::Cosine => "cosine",
+            Self::L2 => "l2",
+        }
+    }
+}
+
 /// Size and checksum of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {

@@ -1,6 +1,7 @@
 //! Building private tables of an index.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -243,7 +244,12 @@ pub fn has_tables(index: &Path) -> bool {
 /// Returns the versions of the index in `index` that have private tables.
 fn numbers(index: &Path) -> Vec<u64> {
     let names = fs::read_dir(index).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| name.to_str()?.strip_prefix(PRIVATE_PREFIX)?.parse().ok()).collect()
+    let number = |name: OsString| {
+        let digits = name.to_str()?.strip_prefix(PRIVATE_PREFIX)?;
+        // As it is written: `private-007` and `private-+7` are no directory of this program's.
+        digits.parse::<u64>().ok().filter(|number| number.to_string() == digits)
+    };
+    names.filter_map(number).collect()
 }
 
 /// Returns the file of the position of each row, where `order` has the row at each position.
@@ -343,5 +349,22 @@ impl Rows {
             tables: BTreeMap::new(),
             files: BTreeMap::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_of_versions_by_the_names_that_this_program_writes() {
+        let index = tempfile::tempdir().unwrap();
+        assert!(!has_tables(index.path()));
+        for name in ["private-007", "private-+7", "private-", "private-x", "private-18446744073709551616"] {
+            fs::create_dir(index.path().join(name)).unwrap();
+        }
+        assert!(!has_tables(index.path()), "none is of a version");
+        fs::create_dir(dir_of_version(index.path(), 7)).unwrap();
+        assert_eq!(numbers(index.path()), [7]);
     }
 }

@@ -189,19 +189,10 @@ pub fn run(args: Args) -> Result<(), CliError> {
     }
     output::line(format_args!(
         "compared by {}; fingerprint {}",
-        similarity_name(manifest.similarity),
+        manifest.similarity.name(),
         manifest.fingerprint
     ))?;
     Ok(())
-}
-
-/// Returns the name of a similarity, as `--similarity` and the manifest have it.
-fn similarity_name(similarity: Similarity) -> &'static str {
-    match similarity {
-        Similarity::Dot => "dot",
-        Similarity::Cosine => "cosine",
-        Similarity::L2 => "l2",
-    }
 }
 
 /// Warns of encoders of the model directory `path` whose projection has fewer numbers than the vectors before it.
@@ -264,8 +255,8 @@ mod tests {
 
     #[test]
     fn similarities_are_printed_as_the_option_and_the_manifest_have_them() {
-        for similarity in [Similarity::Dot, Similarity::Cosine, Similarity::L2] {
-            let name = similarity_name(similarity);
+        for similarity in Similarity::ALL {
+            let name = similarity.name();
             assert!(SimilarityArg::from_str(name, false).is_ok(), "{name}");
             assert_eq!(serde_json::to_value(similarity).unwrap(), name);
         }

@@ -40,18 +40,9 @@ pub(super) fn similarity_note(config: &TrainConfig, start: &ModelManifest) -> Op
     if is_kept || config.model.weights == Weights::Random {
         return None;
     }
-    let (given, trained) = (name(given), name(trained));
+    let (given, trained) = (given.name(), trained.name());
     Some(format!(
         "the model that training starts from compares by {given}, and objective.similarity is {trained}: the trained \
          model compares by {trained}; objective.similarity = \"{given}\" keeps what the model has"
     ))
-}
-
-/// Returns the name in a configuration.
-fn name(similarity: Similarity) -> &'static str {
-    match similarity {
-        Similarity::Dot => "dot",
-        Similarity::Cosine => "cosine",
-        Similarity::L2 => "l2",
-    }
 }

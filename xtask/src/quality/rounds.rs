@@ -45,8 +45,7 @@ impl Work<'_> {
         let train = ["train", "--config", TEACHER, "--model", DEMO_MODEL];
         train_or_go_on(&reranker, TEACHER, &[&train[..], &data, &[&first]].concat())?;
         let (start, teacher) = (format!("{run}/1/run/best"), format!("{reranker}/best"));
-        let train =
-            ["train", "--config", CONFIG, "--model", &start, "--teacher", &teacher, "--negatives", "2"];
+        let train = ["train", "--config", CONFIG, "--model", &start, "--teacher", &teacher];
         train_or_go_on(&taught, CONFIG, &[&train[..], &data, &[&second]].concat())?;
         models.push(("round-2-taught".to_owned(), format!("{taught}/best")));
         self.rank_on_squad(&models)?;

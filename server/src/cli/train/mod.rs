@@ -26,6 +26,7 @@ Examples:
   dpr train --config configs/reader-cpu.toml --model model/ --data train.json.gz --dev dev.json.gz --out reader-run/
   dpr train --task reranker --model model/ --data results/dense.json.gz --out reranker-run/
   dpr train --task reranker --model model/ --teacher reader/ --data results/dense.json.gz --out reranker-run/
+  dpr train --config configs/small-cpu.toml --model model/ --teacher reranker-run/best/ --data train.json.gz --out run/
   dpr train --rounds 2 --model model/ --passages passages.tsv --questions train.tsv --dev dev.json.gz --out rounds/
   dpr train --resume --out run/
 
@@ -69,7 +70,8 @@ pub struct Args {
     /// Model directory of a cross-encoder or of a reader whose scores encoders or a reranker learn beside the labels
     #[arg(long, value_name = "DIR")]
     teacher: Option<PathBuf>,
-    /// Tokens that a question and a passage are cut to, of a reader or a reranker
+    /// Tokens that a question and a passage are cut to, of a reader or a reranker; by default 350, or as many as the
+    /// model has positions for
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
     #[command(flatten)]
@@ -100,12 +102,11 @@ impl Task {
 }
 
 fn similarity(text: &str) -> Result<Similarity, String> {
-    match text {
-        "dot" => Ok(Similarity::Dot),
-        "cosine" => Ok(Similarity::Cosine),
-        "l2" => Ok(Similarity::L2),
-        other => Err(format!("unknown similarity {other:?}: it is one of dot, cosine, l2")),
-    }
+    let named = Similarity::ALL.into_iter().find(|similarity| similarity.name() == text);
+    named.ok_or_else(|| {
+        let names = Similarity::ALL.map(Similarity::name).join(", ");
+        format!("unknown similarity {text:?}: it is one of {names}")
+    })
 }
 
 impl Args {
