@@ -14,8 +14,7 @@ use rayon::prelude::*;
 use super::copies::Copies;
 use super::graph::MAX_LAYERS;
 use super::repair::connect;
-use super::search::{LayerView, descend, search_layer};
-use super::visited::VisitedSet;
+use super::search::{Buffers, LayerView, descend, search_layer};
 use super::{Graph, HnswParams};
 use crate::quantized::{GraphQuery, Quantized};
 use crate::ranking::Candidate;
@@ -66,13 +65,13 @@ type Found = Vec<Vec<Candidate>>;
 
 /// The buffers of one thread.
 struct Scratch {
-    visited: VisitedSet,
+    buffers: Buffers,
     query: GraphQuery,
 }
 
 impl Scratch {
     fn new(rows: usize) -> Self {
-        Self { visited: VisitedSet::new(rows), query: GraphQuery::default() }
+        Self { buffers: Buffers::new(rows), query: GraphQuery::default() }
     }
 }
 
@@ -192,7 +191,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Finds the neighbours of a row in the graph as it is.
-    fn find(&self, row: u32, stop: &AtomicBool, Scratch { visited, query }: &mut Scratch) -> Found {
+    fn find(&self, row: u32, stop: &AtomicBool, Scratch { buffers, query }: &mut Scratch) -> Found {
         if stop.load(Ordering::Relaxed) {
             return Vec::new();
         }
@@ -210,7 +209,7 @@ impl<'a> Builder<'a> {
         for layer in (0..=above).rev() {
             inserted.layer = layer;
             let ef = self.params.ef_construction;
-            let kept = search_layer(&starts, (ef, ef), None, visited, &never, &mut inserted);
+            let kept = search_layer(&starts, (ef, ef), None, buffers, &never, &mut inserted);
             found[layer] = self.choose(&kept, self.params.m);
             starts = kept;
         }

@@ -42,8 +42,7 @@ use super::{
     VectorIndex,
 };
 use crate::ranking::Candidate;
-use search::{LayerView, descend, search_layer};
-use visited::VisitedSet;
+use search::{BufferPool, LayerView, descend, search_layer};
 
 pub(super) use build::build;
 pub(super) use graph::Graph;
@@ -105,6 +104,7 @@ pub struct HnswIndex {
     exact: ExactIndex,
     /// The result of [`estimates::are_used`], computed by the first search: it reads vectors, which opening does not.
     estimates: OnceLock<bool>,
+    buffers: BufferPool,
 }
 
 /// A layer of the graph, for a question.
@@ -165,7 +165,16 @@ impl HnswIndex {
         ef_search: usize,
     ) -> Self {
         let exact = ExactIndex::new(Arc::clone(&matrix));
-        Self { matrix, codes, signs, graph, ef_search, exact, estimates: OnceLock::new() }
+        Self {
+            matrix,
+            codes,
+            signs,
+            graph,
+            ef_search,
+            exact,
+            estimates: OnceLock::new(),
+            buffers: BufferPool::default(),
+        }
     }
 
     /// Finds `ef` rows by their quantized vectors and ranks the best of them by their vectors; `None` when fewer than
@@ -188,8 +197,9 @@ impl HnswIndex {
         });
         asked.layer = 0;
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
-        let (starts, mut visited) = ([near, entry], VisitedSet::new(self.len()));
-        let top = search_layer(&starts, (ef, k), allowed, &mut visited, cancel, &mut asked);
+        let (starts, mut buffers) = ([near, entry], self.buffers.take(self.len()));
+        let top = search_layer(&starts, (ef, k), allowed, &mut buffers, cancel, &mut asked);
+        self.buffers.put(buffers);
         cancel.check()?;
         if top.len() < k {
             return Ok(None);

@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::sync::Mutex;
 
 use dpr_core::kernel::search::prefetch;
+use dpr_files::lock;
 
 use super::visited::VisitedSet;
 use crate::ranking::{Candidate, TopK};
@@ -65,6 +67,9 @@ const SORTED: usize = 2048;
 /// Candidates that are scored at a time, of those that a beam has estimates of: their codes are fetched side by side.
 const SCORED: usize = 8;
 
+/// Rows that the buffers of a search may have had room for, to be kept for the next one.
+const KEPT_ROWS: usize = 1 << 16;
+
 /// Rows that a search visits for each candidate of its beam, about.
 const VISITED: usize = 32;
 
@@ -86,6 +91,7 @@ struct Placed {
 }
 
 /// The best candidates of a beam search, best first.
+#[derive(Debug, Default)]
 struct Beam {
     limit: usize,
     found: Vec<Placed>,
@@ -96,8 +102,12 @@ struct Beam {
 }
 
 impl Beam {
-    fn new(limit: usize) -> Self {
-        Self { limit, found: Vec::with_capacity(limit + 1), next: 0, left_out: Vec::new() }
+    /// Empties the beam for a search that keeps `limit` candidates.
+    fn begin(&mut self, limit: usize) {
+        (self.limit, self.next) = (limit, 0);
+        self.found.clear();
+        self.found.reserve(limit + 1);
+        self.left_out.clear();
     }
 
     /// Returns the score that a candidate must have at least.
@@ -183,8 +193,44 @@ impl Beam {
     }
 
     /// Returns the candidates, best first.
-    fn into_candidates(self) -> Vec<Candidate> {
-        self.found.into_iter().map(|placed| placed.candidate).collect()
+    fn candidates(&self) -> Vec<Candidate> {
+        self.found.iter().map(|placed| placed.candidate).collect()
+    }
+}
+
+/// Buffers of a search, which serve one after another.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    visited: VisitedSet,
+    beam: Beam,
+    rows: Vec<u32>,
+    scores: Vec<f32>,
+}
+
+impl Buffers {
+    /// Returns buffers for searches of a graph of so many rows.
+    pub(super) fn new(rows: usize) -> Self {
+        let visited = VisitedSet::new(rows);
+        Self { visited, beam: Beam::default(), rows: Vec::new(), scores: Vec::new() }
+    }
+}
+
+/// Buffers of searches that have ended, for those to come, which then clear no memory for all rows.
+#[derive(Debug, Default)]
+pub(super) struct BufferPool(Mutex<Vec<Buffers>>);
+
+impl BufferPool {
+    /// Returns buffers for a graph of so many rows, the same for all of a pool.
+    pub(super) fn take(&self, rows: usize) -> Buffers {
+        let kept = lock(&self.0).pop();
+        kept.unwrap_or_else(|| Buffers::new(rows))
+    }
+
+    /// Keeps buffers, unless a search has made them large.
+    pub(super) fn put(&self, buffers: Buffers) {
+        if buffers.visited.touched.capacity() <= KEPT_ROWS && buffers.beam.left_out.capacity() <= KEPT_ROWS {
+            lock(&self.0).push(buffers);
+        }
     }
 }
 
@@ -195,13 +241,13 @@ pub(super) fn search_layer(
     starts: &[Candidate],
     (ef, wanted): (usize, usize),
     allowed: Option<&RowSet>,
-    visited: &mut VisitedSet,
+    buffers: &mut Buffers,
     cancel: &CancelToken,
     layer: &mut impl LayerView,
 ) -> Vec<Candidate> {
     match allowed {
-        None if ef <= SORTED => search_sorted(starts, (ef, wanted), visited, cancel, layer),
-        _ => search_heaps(starts, ef, allowed, visited, cancel, layer).into_sorted(),
+        None if ef <= SORTED => search_sorted(starts, (ef, wanted), buffers, cancel, layer),
+        _ => search_heaps(starts, ef, allowed, buffers, cancel, layer).into_sorted(),
     }
 }
 
@@ -211,31 +257,30 @@ pub(super) fn search_layer(
 fn search_sorted(
     starts: &[Candidate],
     (ef, wanted): (usize, usize),
-    visited: &mut VisitedSet,
+    Buffers { visited, beam, rows, scores }: &mut Buffers,
     cancel: &CancelToken,
     layer: &mut impl LayerView,
 ) -> Vec<Candidate> {
     visited.clear();
     visited.reserve(ef * VISITED);
-    let mut beam = Beam::new(ef);
+    beam.begin(ef);
     for start in starts.iter().filter(|start| visited.insert(start.row)) {
         beam.offer(*start, Stage::Scored);
     }
-    let (mut rows, mut scores) = (Vec::new(), Vec::new());
     let mut followed = 0_usize;
     loop {
         let here = match beam.peek() {
             Some(Placed { candidate, stage: Stage::Scored | Stage::Followed }) => candidate,
             next => {
                 match next {
-                    Some(_) => beam.take_estimated(&mut rows),
-                    None => beam.take_left_out(&mut rows, wanted, |row| layer.margin(row)),
+                    Some(_) => beam.take_estimated(rows),
+                    None => beam.take_left_out(rows, wanted, |row| layer.margin(row)),
                 }
                 if rows.is_empty() {
                     break;
                 }
-                layer.score(&mut rows, f32::NEG_INFINITY, &mut scores);
-                for (row, score) in rows.iter().zip(&scores) {
+                layer.score(rows, f32::NEG_INFINITY, scores);
+                for (row, score) in rows.iter().zip(&*scores) {
                     beam.offer(Candidate { score: *score, row: *row }, Stage::Scored);
                 }
                 continue;
@@ -246,7 +291,7 @@ fn search_sorted(
         }
         followed += 1;
         beam.follow();
-        visited.insert_all(layer.links(here.row), &mut rows);
+        visited.insert_all(layer.links(here.row), rows);
         // Most likely the next to be followed.
         if let Some(next) = beam.peek() {
             prefetch(layer.links(next.candidate.row));
@@ -255,14 +300,14 @@ fn search_sorted(
             }
         }
         let floor = beam.floor();
-        let stage = match layer.estimate(&mut rows, floor, &mut scores) {
+        let stage = match layer.estimate(rows, floor, scores) {
             true => Stage::Estimated,
             false => {
-                layer.score(&mut rows, floor, &mut scores);
+                layer.score(rows, floor, scores);
                 Stage::Scored
             }
         };
-        for (row, score) in rows.iter().zip(&scores) {
+        for (row, score) in rows.iter().zip(&*scores) {
             if beam.offer(Candidate { score: *score, row: *row }, stage) {
                 match beam.is_next(*row) {
                     true => prefetch(layer.links(*row)),
@@ -271,7 +316,7 @@ fn search_sorted(
             }
         }
     }
-    beam.into_candidates()
+    beam.candidates()
 }
 
 /// Searches a layer with a heap of what is to be followed and another of what is found.
@@ -279,7 +324,7 @@ fn search_heaps(
     starts: &[Candidate],
     ef: usize,
     allowed: Option<&RowSet>,
-    visited: &mut VisitedSet,
+    Buffers { visited, rows: fresh, scores, .. }: &mut Buffers,
     cancel: &CancelToken,
     layer: &mut impl LayerView,
 ) -> TopK {
@@ -287,7 +332,6 @@ fn search_heaps(
     let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row as usize));
     let mut top = TopK::new(ef);
     let mut open = BinaryHeap::new();
-    let (mut fresh, mut scores) = (Vec::new(), Vec::new());
     for start in starts {
         if visited.insert(start.row) {
             open.push(*start);
@@ -305,9 +349,9 @@ fn search_heaps(
         if top.is_full() && top.worst().is_some_and(|worst| here < worst) {
             break;
         }
-        visited.insert_all(layer.links(here.row), &mut fresh);
-        layer.score(&mut fresh, top.floor(), &mut scores);
-        for (row, score) in fresh.iter().zip(&scores) {
+        visited.insert_all(layer.links(here.row), fresh);
+        layer.score(fresh, top.floor(), scores);
+        for (row, score) in fresh.iter().zip(&*scores) {
             let next = Candidate { score: *score, row: *row };
             if top.is_full() && top.worst().is_some_and(|worst| next < worst) {
                 continue;
@@ -357,15 +401,15 @@ mod tests {
             // Few values, so that many rows have equal scores.
             let scores: Vec<f32> = (0..rows).map(|_| random.below(rows / 3 + 1) as f32 - 5.0).collect();
             let (mut layer, never) = (Scored { links, scores }, CancelToken::never());
-            let mut visited = VisitedSet::new(rows);
+            let mut buffers = Buffers::new(rows);
             for ef in [1, 2, 7, 50, 3000] {
                 let start = |row: usize| Candidate { score: layer.scores[row], row: row as u32 };
                 let starts = [start(0), start(rows / 2), start(0)];
-                let found = search_sorted(&starts, (ef, ef), &mut visited, &never, &mut layer);
-                let heaps = search_heaps(&starts, ef, None, &mut visited, &never, &mut layer).into_sorted();
+                let found = search_sorted(&starts, (ef, ef), &mut buffers, &never, &mut layer);
+                let heaps = search_heaps(&starts, ef, None, &mut buffers, &never, &mut layer).into_sorted();
                 assert_eq!(found, heaps, "{rows} rows, ef {ef}");
                 for allowed in [None, Some(&RowSet::all(rows))] {
-                    let found = search_layer(&starts, (ef, ef), allowed, &mut visited, &never, &mut layer);
+                    let found = search_layer(&starts, (ef, ef), allowed, &mut buffers, &never, &mut layer);
                     assert_eq!(found, heaps, "{rows} rows, ef {ef}");
                 }
             }
@@ -420,14 +464,14 @@ mod tests {
     fn estimates_that_are_exact_find_what_scores_find_and_score_fewer_rows() {
         let (mut layer, never) = (ordered(3000, 8, 0.0), CancelToken::never());
         let start = Candidate { score: layer.layer.scores[0], row: 0 };
-        let mut visited = VisitedSet::new(3000);
+        let mut buffers = Buffers::new(3000);
         for ef in [1, 2, 30, 200] {
             layer.scored.clear();
-            let found = search_sorted(&[start], (ef, ef), &mut visited, &never, &mut layer);
-            let met = visited.touched.len();
+            let found = search_sorted(&[start], (ef, ef), &mut buffers, &never, &mut layer);
+            let met = buffers.visited.touched.len();
             assert_eq!(
                 found,
-                search_sorted(&[start], (ef, ef), &mut visited, &never, &mut layer.layer),
+                search_sorted(&[start], (ef, ef), &mut buffers, &never, &mut layer.layer),
                 "ef {ef}"
             );
             assert!(layer.scored.len() < met, "ef {ef}: {} of {met}", layer.scored.len());
@@ -439,7 +483,7 @@ mod tests {
         for error in [0.5, 5.0, 500.0, f32::INFINITY] {
             let (mut layer, never) = (ordered(3000, 8, error), CancelToken::never());
             let start = Candidate { score: layer.layer.scores[0], row: 0 };
-            let found = search_sorted(&[start], (100, 50), &mut VisitedSet::new(3000), &never, &mut layer);
+            let found = search_sorted(&[start], (100, 50), &mut Buffers::new(3000), &never, &mut layer);
             assert!(found.is_sorted_by(|a, b| a > b), "{error}");
             assert!(
                 found.iter().all(|found| found.score == layer.layer.scores[found.row as usize]),
@@ -454,5 +498,24 @@ mod tests {
                 assert!(found[..50].iter().enumerate().all(|(at, row)| row.score == -(at as f32)), "{error}");
             }
         }
+    }
+
+    #[test]
+    fn buffers_are_kept_from_one_search_to_the_next_unless_they_are_large() {
+        let pool = BufferPool::default();
+        let mut used = pool.take(100);
+        assert!(used.visited.insert(3));
+        used.beam.begin(7);
+        used.beam.offer(Candidate { score: 1.0, row: 3 }, Stage::Scored);
+        let large = pool.take(1000);
+        pool.put(used);
+        let again = pool.take(100);
+        assert_eq!(again.visited.touched, [3], "it is the one that was put, which a search clears");
+        pool.put(Buffers { rows: vec![1], ..again });
+        let mut large = Buffers { visited: VisitedSet::new(1 << 20), ..large };
+        large.visited.reserve(KEPT_ROWS + 1);
+        pool.put(large);
+        assert_eq!(pool.take(100).rows, [1]);
+        assert!(pool.take(100).rows.is_empty(), "the large one was not kept");
     }
 }
