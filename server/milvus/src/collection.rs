@@ -268,13 +268,15 @@ pub(super) async fn indexed(
     }
 }
 
-/// Waits until the query nodes search every segment by its graph. Until a node has loaded a graph that is built, it
-/// searches the segment by a coarse index, whose answers lack passages, with a filter up to half of them.
+/// Waits until the query nodes have at least `rows` rows in memory and search every segment by its graph. Until a node
+/// has loaded a graph that is built, it searches the segment by a coarse index, whose answers lack passages, with a
+/// filter up to half of them.
 ///
 /// It ends too where the cluster does not tell its segments, and where no further graph is loaded for
 /// [`GRAPHS_LOADED`]: another program may be writing, or the cluster's least segment with a graph may be larger.
 pub(super) async fn searched_by_graphs(
     client: &Client,
+    rows: usize,
     patience: Duration,
     mut told: impl FnMut() -> Result<(), MilvusError>,
 ) -> Result<(), MilvusError> {
@@ -295,17 +297,20 @@ pub(super) async fn searched_by_graphs(
         let is_without = |segment: &&QuerySegmentInfo| {
             segment.get_row_count() >= GRAPH_ROWS && segment.get_index_name().is_empty()
         };
-        let without = segments.iter().filter(is_without).count();
-        if without == 0 {
+        let loaded: i64 = segments.iter().map(QuerySegmentInfo::get_row_count).sum();
+        // While a node puts a segment in the place of what was written, none may be listed.
+        let lacks_rows = usize::try_from(loaded).is_ok_and(|loaded| loaded < rows);
+        let missing = segments.iter().filter(is_without).count() + usize::from(lacks_rows);
+        if missing == 0 {
             return Ok(());
         }
-        if without < least {
-            (since, least) = (Instant::now(), without);
+        if missing < least {
+            (since, least) = (Instant::now(), missing);
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
     tracing::warn!(
-        "{}: {least} segments are still searched without their graphs: answers may lack passages until these are loaded",
+        "{}: the nodes have not loaded all segments and their graphs yet: answers may lack passages until they have",
         client.address
     );
     Ok(())

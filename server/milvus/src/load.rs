@@ -104,7 +104,7 @@ async fn fill(
         Ok(options.common.check_stop()?)
     })
     .await?;
-    collection::searched_by_graphs(client, patience, || Ok(options.common.check_stop()?)).await?;
+    collection::searched_by_graphs(client, rows.len(), patience, || Ok(options.common.check_stop()?)).await?;
     progress.finish();
     let count = collection::count(client, true, patience).await?;
     ServiceError::check_count(address, rows.len(), count)?;

@@ -78,7 +78,7 @@ fn each_round_mines_with_the_model_before_and_a_killed_one_goes_on() {
         assert!(other.contains("batch_size = 8, not batch_size = 4"), "{other}");
         for (flag, value, expected) in [
             ("--task", "reader", "holds rounds, which are of retrieval: leave --task reader out"),
-            ("--teacher", "model", "--teacher is of a reranker"),
+            ("--teacher", "model", "without teacher, not teacher = \"model\""),
             ("--max-tokens", "64", "--max-tokens is of a reader or a reranker"),
         ] {
             let refused = fail(bench.dpr(&resume).args([flag, value]));

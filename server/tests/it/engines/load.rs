@@ -167,22 +167,3 @@ fn a_cluster_killed_in_the_middle_of_a_load_and_started_again_loses_nothing() {
     }
     assert!(recall >= 0.99, "recall@20 {recall}");
 }
-
-#[test]
-fn when_a_load_returns_the_cluster_searches_by_its_graphs() {
-    use milvus::v2::prelude::{ClientV2, ConnectConfig};
-    use milvus::v2::request::utility::ListQuerySegmentsRequest;
-    let Some(server) = Server::get() else { return };
-    let address = server.address("by_graphs");
-    load(&address, &passages(), &LoadOptions::default(), &Silent).unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let answer = runtime.block_on(async {
-        let uri = address.to_string().replace("milvus://", "http://").replace("/by_graphs", "");
-        let client = ClientV2::new(&ConnectConfig::new().uri(uri)).await.unwrap();
-        let request = ListQuerySegmentsRequest::builder().collection_name("by_graphs");
-        client.list_query_segments(request.build().unwrap()).await.unwrap()
-    });
-    // One segment, of more rows than the least that Milvus builds a graph for.
-    let graphs = answer.segments().iter().map(|segment| (segment.get_row_count(), segment.get_index_name()));
-    assert_eq!(graphs.collect::<Vec<_>>(), [(2067, "vector")]);
-}
