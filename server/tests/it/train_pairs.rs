@@ -397,7 +397,7 @@ fn a_reranker_learns_the_selection_of_a_reader_and_the_scores_of_a_cross_encoder
         settings.contains("teacher = \"reader\"") && settings.contains("teacher_weight = 0.5"),
         "{settings}"
     );
-    // Another teacher under the name of the first is another run.
+    // A run does not go on with another teacher, though it has the first one's name.
     fs_err::rename(bench.path("reader"), bench.path("first")).unwrap();
     fs_err::rename(bench.path("cross-encoder"), bench.path("reader")).unwrap();
     let error = fail(&mut bench.dpr(&["train", "--resume", "--out", "of-reader", "--device", "flex"]));

@@ -63,7 +63,7 @@ fn encoders_learn_the_scores_of_a_cross_encoder_or_a_reader_and_go_on_after_a_ki
     let killed = train(&bench, "killed", &["--teacher", "cross-encoder"]);
     run::kill_after(killed, &bench.path("killed"), 4);
     let resume = || bench.dpr(&["train", "--resume", "--device", "flex", "--out", "killed"]);
-    // Another teacher under the name of the first is another run.
+    // A run does not go on with another teacher, though it has the first one's name.
     fs_err::rename(bench.path("cross-encoder"), bench.path("first")).unwrap();
     fs_err::rename(bench.path("reader"), bench.path("cross-encoder")).unwrap();
     let error = fail(&mut resume());

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::random::SplitMix;
 use rayon::prelude::*;
 
+use super::buffers::Buffers;
 use super::copies::Copies;
 use super::graph::MAX_LAYERS;
 use super::repair::connect;
-use super::search::{Buffers, LayerView, descend, search_layer};
+use super::search::{LayerView, descend, search_layer};
 use super::{Graph, HnswParams};
 use crate::quantized::{GraphQuery, Quantized};
 use crate::ranking::Candidate;

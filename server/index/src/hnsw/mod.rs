@@ -17,6 +17,8 @@
 //! between random vectors). Sentence encoders give lengths that are equal or differ by some percent. `dpr index`
 //! measures and warns.
 
+mod beam;
+mod buffers;
 mod build;
 mod copies;
 mod estimates;
@@ -42,7 +44,8 @@ use super::{
     VectorIndex,
 };
 use crate::ranking::Candidate;
-use search::{BufferPool, LayerView, descend, search_layer};
+use buffers::BufferPool;
+use search::{LayerView, descend, search_layer};
 
 pub(super) use build::build;
 pub(super) use graph::Graph;

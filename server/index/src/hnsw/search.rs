@@ -1,13 +1,11 @@
 //! Beam search in the graph: for a query, and for a row whose neighbours are looked for.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::sync::Mutex;
 
 use dpr_core::kernel::search::prefetch;
-use dpr_files::lock;
 
-use super::visited::VisitedSet;
+use super::beam::{Placed, Stage};
+use super::buffers::Buffers;
 use crate::ranking::{Candidate, TopK};
 use crate::{CancelToken, RowSet};
 
@@ -64,175 +62,8 @@ const LOOK_ROWS: usize = 64;
 /// The greatest beam that is kept sorted: in a greater one, inserting costs more than a heap.
 const SORTED: usize = 2048;
 
-/// Candidates that are scored at a time, of those that a beam has estimates of: their codes are fetched side by side.
-const SCORED: usize = 8;
-
-/// Rows that the buffers of a search may have had room for, to be kept for the next one.
-const KEPT_ROWS: usize = 1 << 16;
-
 /// Rows that a search visits for each candidate of its beam, about.
 const VISITED: usize = 32;
-
-/// What was done with a candidate of a beam.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Its score is an estimate.
-    Estimated,
-    Scored,
-    /// It was scored, and the rows that it is linked to were looked at.
-    Followed,
-}
-
-/// A candidate of a beam and its stage, in one array: every insertion shifts what follows it.
-#[derive(Clone, Copy, Debug)]
-struct Placed {
-    candidate: Candidate,
-    stage: Stage,
-}
-
-/// The best candidates of a beam search, best first.
-#[derive(Debug, Default)]
-struct Beam {
-    limit: usize,
-    found: Vec<Placed>,
-    /// All before this place were followed.
-    next: usize,
-    /// Estimated candidates for which the beam had no place, or none any more.
-    left_out: Vec<Candidate>,
-}
-
-impl Beam {
-    /// Empties the beam for a search that keeps `limit` candidates.
-    fn begin(&mut self, limit: usize) {
-        (self.limit, self.next) = (limit, 0);
-        self.found.clear();
-        self.found.reserve(limit + 1);
-        self.left_out.clear();
-    }
-
-    /// Returns the score that a candidate must have at least.
-    fn floor(&self) -> f32 {
-        match self.found.last() {
-            Some(worst) if self.found.len() == self.limit => worst.candidate.score,
-            _ => f32::NEG_INFINITY,
-        }
-    }
-
-    /// Adds a candidate, unless there are as many better ones as the beam keeps, and returns `true` if it did.
-    #[inline]
-    fn offer(&mut self, candidate: Candidate, stage: Stage) -> bool {
-        if self.found.len() == self.limit {
-            let worst = self.found.last().map(|worst| worst.candidate);
-            if worst.is_none_or(|worst| candidate.score < worst.score || candidate < worst) {
-                if stage == Stage::Estimated {
-                    self.left_out.push(candidate);
-                }
-                return false;
-            }
-            if let Some(Placed { candidate: worst, stage: Stage::Estimated }) = self.found.pop() {
-                self.left_out.push(worst);
-            }
-        }
-        let at = self.found.partition_point(|better| better.candidate > candidate);
-        self.found.insert(at, Placed { candidate, stage });
-        self.next = self.next.min(at);
-        true
-    }
-
-    /// Returns `true` if the candidate that was offered last is the best that was not followed.
-    fn is_next(&self, row: u32) -> bool {
-        self.found.get(self.next).is_some_and(|next| next.candidate.row == row)
-    }
-
-    /// Returns the best candidate that was not followed.
-    fn peek(&mut self) -> Option<Placed> {
-        let followed = self.found[self.next..].iter().take_while(|placed| placed.stage == Stage::Followed);
-        self.next += followed.count();
-        self.found.get(self.next).copied()
-    }
-
-    /// Marks the candidate that [`peek`](Self::peek) returned as followed. Call it before any other is offered.
-    fn follow(&mut self) {
-        self.found[self.next].stage = Stage::Followed;
-        self.next += 1;
-    }
-
-    /// Returns the best estimated candidates, [`SCORED`] at most, of twice as many that come next.
-    fn estimated(&self) -> impl Iterator<Item = u32> {
-        let next = &self.found[self.next..self.found.len().min(self.next + 2 * SCORED)];
-        let estimated = next.iter().filter(|placed| placed.stage == Stage::Estimated);
-        estimated.take(SCORED).map(|placed| placed.candidate.row)
-    }
-
-    /// Takes the candidates that [`estimated`](Self::estimated) names out of the beam.
-    fn take_estimated(&mut self, rows: &mut Vec<u32>) {
-        rows.clear();
-        rows.extend(self.estimated());
-        let (mut kept, mut taken) = (self.next, 0);
-        for at in self.next..self.found.len() {
-            if taken < rows.len() && self.found[at].stage == Stage::Estimated {
-                taken += 1;
-            } else {
-                self.found[kept] = self.found[at];
-                kept += 1;
-            }
-        }
-        self.found.truncate(kept);
-    }
-
-    /// Takes the candidates that had no place and may yet score above the last of the best `wanted`: whose estimates
-    /// are not below it by more than their margins.
-    fn take_left_out(&mut self, rows: &mut Vec<u32>, wanted: usize, margin: impl Fn(u32) -> f32) {
-        let last = wanted.checked_sub(1).and_then(|last| self.found.get(last));
-        let floor = last.map_or(f32::NEG_INFINITY, |last| last.candidate.score);
-        // A margin that is not a number rules nothing out.
-        let may_be_found =
-            |left: &Candidate| (left.score + margin(left.row)).partial_cmp(&floor) != Some(Ordering::Less);
-        rows.clear();
-        rows.extend(self.left_out.drain(..).filter(may_be_found).map(|left| left.row));
-    }
-
-    /// Returns the candidates, best first.
-    fn candidates(&self) -> Vec<Candidate> {
-        self.found.iter().map(|placed| placed.candidate).collect()
-    }
-}
-
-/// Buffers of a search, which serve one after another.
-#[derive(Debug)]
-pub(super) struct Buffers {
-    visited: VisitedSet,
-    beam: Beam,
-    rows: Vec<u32>,
-    scores: Vec<f32>,
-}
-
-impl Buffers {
-    /// Returns buffers for searches of a graph of so many rows.
-    pub(super) fn new(rows: usize) -> Self {
-        let visited = VisitedSet::new(rows);
-        Self { visited, beam: Beam::default(), rows: Vec::new(), scores: Vec::new() }
-    }
-}
-
-/// Buffers of searches that have ended, for those to come, which then clear no memory for all rows.
-#[derive(Debug, Default)]
-pub(super) struct BufferPool(Mutex<Vec<Buffers>>);
-
-impl BufferPool {
-    /// Returns buffers for a graph of so many rows, the same for all of a pool.
-    pub(super) fn take(&self, rows: usize) -> Buffers {
-        let kept = lock(&self.0).pop();
-        kept.unwrap_or_else(|| Buffers::new(rows))
-    }
-
-    /// Keeps buffers, unless a search has made them large.
-    pub(super) fn put(&self, buffers: Buffers) {
-        if buffers.visited.touched.capacity() <= KEPT_ROWS && buffers.beam.left_out.capacity() <= KEPT_ROWS {
-            lock(&self.0).push(buffers);
-        }
-    }
-}
 
 /// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found, best first
 /// (algorithm 2 of the paper), of which the best `wanted` matter. Only `allowed` rows are returned, if these are given;
@@ -498,24 +329,5 @@ mod tests {
                 assert!(found[..50].iter().enumerate().all(|(at, row)| row.score == -(at as f32)), "{error}");
             }
         }
-    }
-
-    #[test]
-    fn buffers_are_kept_from_one_search_to_the_next_unless_they_are_large() {
-        let pool = BufferPool::default();
-        let mut used = pool.take(100);
-        assert!(used.visited.insert(3));
-        used.beam.begin(7);
-        used.beam.offer(Candidate { score: 1.0, row: 3 }, Stage::Scored);
-        let large = pool.take(1000);
-        pool.put(used);
-        let again = pool.take(100);
-        assert_eq!(again.visited.touched, [3], "it is the one that was put, which a search clears");
-        pool.put(Buffers { rows: vec![1], ..again });
-        let mut large = Buffers { visited: VisitedSet::new(1 << 20), ..large };
-        large.visited.reserve(KEPT_ROWS + 1);
-        pool.put(large);
-        assert_eq!(pool.take(100).rows, [1]);
-        assert!(pool.take(100).rows.is_empty(), "the large one was not kept");
     }
 }

@@ -126,7 +126,7 @@ fn share(index: &HnswIndex, questions: &[Vec<f32>]) -> f64 {
         let mut layer = Counted { layer: index.ask(question), is_counted: false, met: 0, scored: 0 };
         let start = Candidate { score: f32::MIN, row: index.graph.entry() };
         let never = CancelToken::never();
-        search_layer(&[start], (30, 10), None, &mut search::Buffers::new(COUNT), &never, &mut layer);
+        search_layer(&[start], (30, 10), None, &mut buffers::Buffers::new(COUNT), &never, &mut layer);
         (met, scored) = (met + layer.met, scored + layer.scored);
     }
     scored as f64 / met as f64
