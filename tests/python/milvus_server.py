@@ -20,6 +20,10 @@ import milvus
 
 START_SECONDS = 180
 
+# Settings of milvus.yaml that the package's template lacks: how often the nodes are told to load graphs that were built, in
+# milliseconds, and segments that were flushed, in seconds. A load waits for both; by default either comes every ten seconds.
+QUERY_COORDINATOR = {"checkIndexInterval": 1000, "updateNextTargetInterval": 1}
+
 
 def free_port():
     with socket.socket() as sock:
@@ -28,6 +32,11 @@ def free_port():
 
 
 class Config(milvus.MilvusServerConfig):
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        lines = "".join(f"\n  {name}: {value}" for name, value in QUERY_COORDINATOR.items())
+        self.template_text = self.template_text.replace("\nqueryCoord:", f"\nqueryCoord:{lines}", 1)
+
     def try_bind_port(self, port):
         # As the package does, and also where connections of a killed server have not timed out yet.
         sock = socket.socket()
