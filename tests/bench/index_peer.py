@@ -1,9 +1,10 @@
 """Measures one Python engine for vectors: exact search and graphs, one thread a question.
 
-    python tests/bench/index_peer.py ENGINE FOLDER [--dim N]
+    python tests/bench/index_peer.py ENGINE FOLDER [--dim N] [--rows FILE] [--m M ...]
 
 ENGINE is faiss, hnswlib, usearch, symphonyqg or vsag; exact search in a batch is of 64 questions. FOLDER holds rows.f32 and
-queries.f32, little-endian, as `index_bench` writes them. Prints one JSON object: {"engine", "exact": {"single", "batch"} or
+queries.f32, little-endian, as `index_bench` writes them; FILE is in the place of rows.f32, and with --m there are graphs of
+these M and no exact search. Prints one JSON object: {"engine", "exact": {"single", "batch"} or
 null, "graphs": [{"m", "build_seconds", "bytes", "efforts": {"20": [[ef, questions/s, recall], ...], "10": ...}}, ...]};
 figures are questions a second: of exact search in its only run, of graphs in the best of two runs or, within a second,
 of up to 20, as those of dpr in `index_bench`. Graphs have 2 M links at most (SymphonyQG's number is a multiple of
@@ -26,7 +27,7 @@ MS = {"faiss": (16, 24, 32), "hnswlib": (16, 24, 32), "usearch": (16, 24, 32), "
 EF_CONSTRUCTION = 200
 THREADS = 2
 LEAST_RUNS, RUNS, RUN_SECONDS = 2, 20, 1.0
-EFFORTS = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640]
+EFFORTS = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640, 960, 1280]
 
 
 def timed(work):
@@ -138,22 +139,30 @@ def vsag_engine(numpy, rows, queries, m):
     return seconds, size_of(graph.save), ask
 
 
+def best_scores(numpy, rows, queries):
+    """The best K scores of each query, ascending, `[queries, K]`."""
+    return numpy.sort(numpy.partition(queries @ rows.T, -K, axis=1)[:, -K:], axis=1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     engines = {"faiss": faiss_engine, "hnswlib": hnswlib_engine, "usearch": usearch_engine, "symphonyqg": symphonyqg_engine, "vsag": vsag_engine}
     parser.add_argument("engine", choices=engines)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--dim", type=int, default=768)
+    parser.add_argument("--rows", type=pathlib.Path)
+    parser.add_argument("--m", type=int, nargs="+")
     arguments = parser.parse_args()
     import numpy
 
-    read = lambda name: numpy.fromfile(arguments.folder / name, dtype="<f4").reshape(-1, arguments.dim)
-    rows, queries = read("rows.f32"), read("queries.f32")
-    scores = queries @ rows.T
-    truth = numpy.sort(numpy.partition(scores, -K, axis=1)[:, -K:], axis=1)
-    exact = faiss_exact(rows, queries) if arguments.engine == "faiss" else None
+    read = lambda path: numpy.fromfile(path, dtype="<f4").reshape(-1, arguments.dim)
+    rows, queries = read(arguments.rows or arguments.folder / "rows.f32"), read(arguments.folder / "queries.f32")
+    truth = numpy.concatenate(
+        [best_scores(numpy, rows, queries[at : at + BATCH]) for at in range(0, len(queries), BATCH)]
+    )
+    exact = faiss_exact(rows, queries) if arguments.engine == "faiss" and not arguments.m else None
     graphs = []
-    for m in MS[arguments.engine]:
+    for m in arguments.m or MS[arguments.engine]:
         seconds, size, ask = engines[arguments.engine](numpy, rows, queries, m)
         efforts = {}
         for k in KS:
@@ -166,7 +175,7 @@ def main():
                 took = min(runs)
                 if found.min() < 0 or any(len(set(rows)) < k for rows in found.tolist()):
                     raise SystemExit(f"{arguments.engine} found fewer than {k} rows")
-                found_scores = numpy.take_along_axis(scores, found.astype(numpy.int64), axis=1)
+                found_scores = numpy.einsum("qd,qkd->qk", queries, rows[found.astype(numpy.int64)])
                 hits = (found_scores >= truth[:, K - k :][:, :1] - 1e-6).sum()
                 settings.append([ef, len(queries) / took, float(hits / len(queries) / k)])
         graphs.append({"m": m, "build_seconds": seconds, "bytes": size, "efforts": efforts})

@@ -12,6 +12,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
+use dpr_bench::{Failed, ask, graph_efforts, recall};
 use dpr_core::{DeviceChoice, Embedding};
 use dpr_data::read_questions;
 use dpr_encode::model::ModelDir;
@@ -19,27 +20,17 @@ use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    CancelToken, HnswParams, IndexKind, IndexOptions, LoadedIndex, RowSet, ScoredRow, Storage, VectorIndex,
-    build_index, rows_found,
+    CancelToken, HnswParams, IndexKind, IndexOptions, LoadedIndex, RECALL_DEPTH, RowSet, ScoredRow, Storage,
+    VectorIndex, build_index,
 };
 use serde_json::{Value, json};
 
-const K: usize = 20;
-/// Rows that a graph is asked for.
-const KS: [usize; 2] = [K, 10];
 const MS: [usize; 3] = [16, 24, 32];
 const QUESTIONS: usize = 1000;
 /// Questions of a batch.
 const BATCH: usize = 64;
 /// Of so many rows a filter allows one.
 const FILTER: usize = 100;
-/// Runs of a setting of a graph, of which the best counts: so many at least, and more within these seconds.
-const LEAST_RUNS: usize = 2;
-const RUNS: usize = 20;
-const RUN_SECONDS: f64 = 1.0;
-const EFFORTS: [usize; 13] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640];
-
-type Failed = Box<dyn Error + Send + Sync>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -69,11 +60,12 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     build_index(set, dir.path(), &IndexOptions::default(), &Silent)?;
     let exact = LoadedIndex::open(dir.path())?.exact()?;
     let started = Instant::now();
-    let truth = queries.iter().map(|query| exact.search(query, K)).collect::<Result<Vec<_>, _>>()?;
+    let truth =
+        queries.iter().map(|query| exact.search(query, RECALL_DEPTH)).collect::<Result<Vec<_>, _>>()?;
     let single = queries.len() as f64 / started.elapsed().as_secs_f64();
     let started = Instant::now();
     for queries in queries.chunks(BATCH) {
-        exact.search_batch(queries, K)?;
+        exact.search_batch(queries, RECALL_DEPTH)?;
     }
     let batch = queries.len() as f64 / started.elapsed().as_secs_f64();
     let [int8, f16, binary] = [Storage::Int8, Storage::F16, Storage::Binary]
@@ -103,27 +95,7 @@ fn graph(
     builders.install(|| build_index(set, dir.path(), &options, &Silent))?;
     let build_seconds = started.elapsed().as_secs_f64();
     let mut index = LoadedIndex::open(dir.path())?;
-    let mut efforts = serde_json::Map::new();
-    for k in KS {
-        let mut settings = Vec::new();
-        for ef in EFFORTS {
-            index.index.set_ef_search(ef);
-            let (mut seconds, mut all) = (f64::INFINITY, 0.0);
-            let mut found = Vec::new();
-            // The best run, as of the peers.
-            for run in 0..RUNS {
-                if run >= LEAST_RUNS && all > RUN_SECONDS {
-                    break;
-                }
-                let started = Instant::now();
-                found = ask(index.index.as_ref(), queries, k)?;
-                let took = started.elapsed().as_secs_f64();
-                (seconds, all) = (seconds.min(took), all + took);
-            }
-            settings.push(json!([ef, queries.len() as f64 / seconds, recall(&found, truth, k)]));
-        }
-        efforts.insert(k.to_string(), settings.into());
-    }
+    let efforts = graph_efforts(index.index.as_mut(), queries, truth)?;
     let filtered = filtered(&index, queries)?;
     let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
     Ok(json!({
@@ -143,17 +115,17 @@ fn stored(
     build_index(set, dir.path(), &IndexOptions { storage, ..IndexOptions::default() }, &Silent)?;
     let index = LoadedIndex::open(dir.path())?;
     let started = Instant::now();
-    let found = ask(index.index.as_ref(), queries, K)?;
+    let found = ask(index.index.as_ref(), queries, RECALL_DEPTH)?;
     let seconds = started.elapsed().as_secs_f64();
     let mut batches = Vec::with_capacity(queries.len());
     let started = Instant::now();
     for queries in queries.chunks(BATCH) {
-        batches.extend(index.index.search_batch(queries, K)?);
+        batches.extend(index.index.search_batch(queries, RECALL_DEPTH)?);
     }
     let batch_seconds = started.elapsed().as_secs_f64();
     Ok(json!({
-        "single": queries.len() as f64 / seconds, "recall": recall(&found, truth, K),
-        "batch": queries.len() as f64 / batch_seconds, "batch_recall": recall(&batches, truth, K),
+        "single": queries.len() as f64 / seconds, "recall": recall(&found, truth, RECALL_DEPTH),
+        "batch": queries.len() as f64 / batch_seconds, "batch_recall": recall(&batches, truth, RECALL_DEPTH),
     }))
 }
 
@@ -165,25 +137,14 @@ fn filtered(index: &LoadedIndex, queries: &[Embedding]) -> Result<Value, Failed>
     });
     let never = CancelToken::never();
     let search = |index: &dyn VectorIndex| -> Result<Vec<Vec<ScoredRow>>, Failed> {
-        queries.iter().map(|query| Ok(index.search_until(query, K, Some(&allowed), &never)?)).collect()
+        queries
+            .iter()
+            .map(|query| Ok(index.search_until(query, RECALL_DEPTH, Some(&allowed), &never)?))
+            .collect()
     };
     let truth = search(&index.exact()?)?;
     let started = Instant::now();
     let found = search(index.index.as_ref())?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(json!({ "single": queries.len() as f64 / seconds, "recall": recall(&found, &truth, K) }))
-}
-
-fn ask(index: &dyn VectorIndex, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, Failed> {
-    queries.iter().map(|query| Ok(index.search(query, k)?)).collect()
-}
-
-/// The share of the best `k` rows that is among the first `k` found.
-fn recall(found: &[Vec<ScoredRow>], truth: &[Vec<ScoredRow>], k: usize) -> f64 {
-    let first = |rows: &[ScoredRow]| rows[..k.min(rows.len())].to_vec();
-    let hits = found
-        .iter()
-        .zip(truth)
-        .map(|(found, truth)| rows_found(&first(truth), first(found).iter().map(|row| row.score)));
-    hits.sum::<usize>() as f64 / truth.iter().map(|truth| truth.len().min(k)).sum::<usize>() as f64
+    Ok(json!({ "single": queries.len() as f64 / seconds, "recall": recall(&found, &truth, RECALL_DEPTH) }))
 }

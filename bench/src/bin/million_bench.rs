@@ -1,18 +1,20 @@
 //! One large graph: built, written, opened and searched, for `cargo xtask bench --only million`.
 //!
 //! ```text
-//! million_bench FOLDER COUNT
+//! million_bench FOLDER COUNT VECTORS
 //! ```
 //!
 //! FOLDER holds rows.f32 and queries.f32 of 768 numbers a vector, as `index_bench` writes them. Vectors up to COUNT
 //! are made of two rows each, as a passage is that speaks of two things: the one, 0.7 of another, and noise of a
-//! fifth of their length, all brought to the length of the one. Prints one JSON object: seconds, milliseconds of
-//! single searches on one thread, recall@20, bytes.
+//! fifth of their length, all brought to the length of the one. They are written to the directory VECTORS, whose
+//! vectors.f32 other engines read. Prints one JSON object: seconds, milliseconds of single searches on one thread,
+//! recall@20, bytes, and of each graph what tests/bench/index_peer.py prints.
 
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
+use dpr_bench::{Failed, graph_efforts, recall};
 use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
 use dpr_data::Passage;
@@ -20,8 +22,8 @@ use dpr_files::progress::Silent;
 use dpr_index::search::Backend as _;
 use dpr_index::vectors::{Shard, VectorSet, VectorsSpec, VectorsWriter};
 use dpr_index::{
-    IndexKind, IndexOptions, IndexReader, LoadedIndex, RECALL_DEPTH, VectorIndex as _, build_index,
-    rows_found, verify,
+    HnswParams, IndexKind, IndexOptions, IndexReader, LoadedIndex, RECALL_DEPTH, VectorIndex as _,
+    build_index, verify,
 };
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -31,28 +33,31 @@ const DIM: usize = 768;
 const PART: usize = 8192;
 const NOISE: f64 = 0.2;
 const SECOND: f32 = 0.7;
-/// Questions that recall is measured with.
-const RECALL_QUESTIONS: usize = 200;
+/// Questions of a batch of exact search.
+const BATCH: usize = 64;
+/// The graph beside the one of the default M.
+const DENSE_M: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, count] = arguments.as_slice() else {
-        return Err("usage: million_bench FOLDER COUNT".into());
+    let [folder, count, vectors] = arguments.as_slice() else {
+        return Err("usage: million_bench FOLDER COUNT VECTORS".into());
     };
-    let (folder, count): (_, usize) = (Path::new(folder), count.parse()?);
+    println!(
+        "{}",
+        measure(Path::new(folder), count.parse()?, Path::new(vectors)).map_err(|e| e.to_string())?
+    );
+    Ok(())
+}
+
+fn measure(folder: &Path, count: usize, vectors: &Path) -> Result<Value, Failed> {
     let queries = numbers(&folder.join("queries.f32"))?;
     let queries: Vec<Embedding> =
         queries.chunks(DIM).map(|query| Embedding::new(query.to_vec(), DIM)).collect::<Result<_, _>>()?;
     let dir = tempfile::tempdir_in(folder)?;
     let options = IndexOptions { kind: IndexKind::Hnsw, ..IndexOptions::default() };
-    let (build_seconds, bytes) = {
-        let vectors = tempfile::tempdir_in(folder)?;
-        write_vectors(&numbers(&folder.join("rows.f32"))?, count, vectors.path())?;
-        let started = Instant::now();
-        let set = VectorSet::read(&[vectors.path().to_path_buf()])?;
-        let manifest = build_index(&set, dir.path(), &options, &Silent)?;
-        (started.elapsed().as_secs_f64(), manifest.files.values().map(|file| file.bytes).sum::<u64>())
-    };
+    write_vectors(&numbers(&folder.join("rows.f32"))?, count, vectors)?;
+    let (build_seconds, bytes) = build(vectors, dir.path(), &options)?;
     let build_peak = memory("VmHWM");
 
     evict(dir.path())?;
@@ -76,25 +81,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     drop(LoadedIndex::open(dir.path())?);
     let reopen_seconds = started.elapsed().as_secs_f64();
-    let truth = index.exact()?;
+    let exact = index.exact()?;
+    let mut truth = Vec::with_capacity(queries.len());
+    for queries in queries.chunks(BATCH) {
+        truth.extend(exact.search_batch(queries, RECALL_DEPTH)?);
+    }
     let mut tried = Vec::new();
     let mut index = index;
     for ef in [80, 160, 320, 640] {
         index.index.set_ef_search(ef);
-        let mut times = Vec::new();
-        let mut hits = 0;
-        for (at, query) in queries.iter().enumerate() {
+        let (mut times, mut found) = (Vec::new(), Vec::new());
+        for query in &queries {
             let started = Instant::now();
-            let found = index.index.search(query, RECALL_DEPTH)?;
+            found.push(index.index.search(query, RECALL_DEPTH)?);
             times.push(started.elapsed().as_secs_f64() * 1e3);
-            if at < RECALL_QUESTIONS {
-                let best = truth.search(query, RECALL_DEPTH)?;
-                hits += rows_found(&best, found.iter().map(|row| row.score));
-            }
         }
         times.sort_by(f64::total_cmp);
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-        let recall = hits as f64 / (RECALL_DEPTH * RECALL_QUESTIONS.min(queries.len())) as f64;
+        let recall = recall(&found, &truth, RECALL_DEPTH);
         tried.push(json!({ "ef": ef, "recall": recall, "p50": at(0.5), "p99": at(0.99) }));
     }
     let searching = memory("VmRSS");
@@ -106,24 +110,42 @@ fn main() -> Result<(), Box<dyn Error>> {
     let top_100 = found.len() as f64 / started.elapsed().as_secs_f64();
     let started = Instant::now();
     let is_whole = verify(dir.path())?.problems.is_empty();
-    let said: Value = json!({
+    let verify_seconds = started.elapsed().as_secs_f64();
+    let graph =
+        |m: usize, build_seconds: f64, bytes: u64, index: &mut LoadedIndex| -> Result<Value, Failed> {
+            let efforts = graph_efforts(index.index.as_mut(), &queries, &truth)?;
+            Ok(json!({ "m": m, "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts }))
+        };
+    let mut graphs = vec![graph(options.hnsw.m, build_seconds, bytes, &mut index)?];
+    drop((index, exact, dir));
+    let dir = tempfile::tempdir_in(folder)?;
+    let hnsw = HnswParams { m: DENSE_M, ..options.hnsw };
+    let (seconds, size) = build(vectors, dir.path(), &IndexOptions { hnsw, ..options })?;
+    graphs.push(graph(DENSE_M, seconds, size, &mut LoadedIndex::open(dir.path())?)?);
+    Ok(json!({
         "count": count, "build_seconds": build_seconds, "bytes": bytes, "tried": tried,
         "checked_seconds": checked_seconds, "reopen_seconds": reopen_seconds, "open_seconds": open_seconds,
         "answer_seconds": answer_seconds, "second_answer_seconds": second_answer_seconds,
-        "top_100": top_100, "verified": is_whole, "verify_seconds": started.elapsed().as_secs_f64(),
-        "build_peak_bytes": build_peak, "searching_bytes": searching,
-    });
-    println!("{said}");
-    Ok(())
+        "top_100": top_100, "verified": is_whole, "verify_seconds": verify_seconds,
+        "build_peak_bytes": build_peak, "searching_bytes": searching, "engine": "dpr", "graphs": graphs,
+    }))
 }
 
-fn numbers(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
+/// Builds an index of a directory's vectors; returns its seconds and its bytes.
+fn build(vectors: &Path, dir: &Path, options: &IndexOptions) -> Result<(f64, u64), Failed> {
+    let started = Instant::now();
+    let set = VectorSet::read(&[vectors.to_path_buf()])?;
+    let manifest = build_index(&set, dir, options, &Silent)?;
+    Ok((started.elapsed().as_secs_f64(), manifest.files.values().map(|file| file.bytes).sum()))
+}
+
+fn numbers(path: &Path) -> Result<Vec<f32>, Failed> {
     Ok(fs_err::read(path)?.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }
 
 /// Drops a directory's files from the system's cache, so that they come from the disk when they are next read. On Linux
 /// alone: elsewhere they are only written to the disk.
-fn evict(dir: &Path) -> Result<(), Box<dyn Error>> {
+fn evict(dir: &Path) -> Result<(), Failed> {
     for entry in fs_err::read_dir(dir)? {
         let path = entry?.path();
         if path.is_dir() {
@@ -139,7 +161,7 @@ fn evict(dir: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 /// Writes `count` vectors as `dpr encode` does: the rows, then mixtures of them.
-fn write_vectors(rows: &[f32], count: usize, dir: &Path) -> Result<(), Box<dyn Error>> {
+fn write_vectors(rows: &[f32], count: usize, dir: &Path) -> Result<(), Failed> {
     let real = rows.len() / DIM;
     let length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
     let noise = NOISE * length(&rows[..DIM]) / (DIM as f64).sqrt();

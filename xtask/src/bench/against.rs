@@ -15,6 +15,9 @@ use crate::process::{command, output};
 use crate::server::Server;
 use crate::wikipedia::Wikipedia;
 
+/// The connections of each load.
+const CONNECTIONS: [&str; 3] = ["1", "16", "64"];
+
 /// A build of `dpr`, with a folder for what it makes.
 struct Build {
     program: PathBuf,
@@ -129,7 +132,10 @@ pub(super) fn run(other: &str, is_quick: bool, rounds: usize) -> Outcome {
         Row::new("dense search, questions/s", false),
         Row::new("sparse index, s", true),
         Row::new("BM25, questions/s", false),
+        Row::new("load, 1 connection, answers/s", false),
         Row::new("load, 16 connections, answers/s", false),
+        Row::new("load, 64 connections, answers/s", false),
+        Row::new("load, 16 connections, p99 in ms", true),
     ];
     for round in 1..=rounds {
         for (at, build) in builds.iter().enumerate() {
@@ -143,16 +149,25 @@ pub(super) fn run(other: &str, is_quick: bool, rounds: usize) -> Outcome {
                 &[],
             )?;
             load::load(&wrk, &server, &folder, "16", "2")?;
-            let said = load::load(&wrk, &server, &folder, "16", "10")?;
-            let answers =
-                (number(&said, "requests")? - number(&said, "refused")?) / number(&said, "seconds")?;
+            let mut answers = [0.0; CONNECTIONS.len()];
+            let mut late = f64::NAN;
+            for (connections, answers) in CONNECTIONS.into_iter().zip(&mut answers) {
+                let said = load::load(&wrk, &server, &folder, connections, "10")?;
+                let answered = number(&said, "requests")? - number(&said, "refused")?;
+                *answers = answered / number(&said, "seconds")?;
+                if connections == "16" {
+                    late = number(&said, "p99")?;
+                }
+            }
             drop(server);
             let encoded = build.encode()?;
             let (dense, of_dense) = build.rank(&graph, "dense", &questions)?;
             let (bm25, of_bm25) = build.rank(&words, "bm25", &questions)?;
-            let values = [encoded, made, dense, sparse, bm25, answers];
+            let [single, some, many] = answers;
+            let values = [encoded, made, dense, sparse, bm25, single, some, many, late];
             // The load is on the graph of the dense search.
-            let qualities = ["", "", of_dense.as_str(), "", of_bm25.as_str(), of_dense.as_str()];
+            let dense = of_dense.as_str();
+            let qualities = ["", "", dense, "", of_bm25.as_str(), dense, dense, dense, dense];
             for (row, (value, quality)) in rows.iter_mut().zip(values.into_iter().zip(qualities)) {
                 row.values[at].push(value);
                 row.quality[at] = quality.to_owned();
@@ -162,7 +177,7 @@ pub(super) fn run(other: &str, is_quick: bool, rounds: usize) -> Outcome {
     }
     println!(
         "\n2,067 paragraphs encoded; {blocks} vectors in a graph, 2,000 questions of NQ dev; all Wikipedia blocks by words; \
-         medians of {rounds} turns"
+         load by wrk on the same processors, with 64 connections more than either queues; medians of {rounds} turns"
     );
     println!("{:<34} {:>10} {:>10} {:>8}  with", "", "before", "now", "better");
     rows.iter().for_each(|row| println!("{}", row.line()));

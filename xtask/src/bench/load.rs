@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::setup::tools;
 
 /// Connections open at once, in the order they are tried.
-const CONNECTIONS: [&str; 3] = ["1", "16", "256"];
+const CONNECTIONS: [&str; 4] = ["1", "16", "64", "256"];
 /// Requests after which memory must be what it was.
 const REQUESTS: f64 = 200_000.0;
 /// Most that memory may grow by over them, in bytes.
