@@ -97,18 +97,18 @@ impl<T: Copy + Default> Panels<T> {
 /// Copies the transpose of a matrix `[n, k]`, whose rows are `stride` apart, into panels of `NR` of its rows,
 /// `[ceil(n / NR)][k][NR]`, zero beyond the last row.
 #[inline(always)]
-pub(super) fn pack_transposed<const NR: usize>(
-    from: &[f32],
+pub(super) fn pack_transposed<T: Copy + Default, const NR: usize>(
+    from: &[T],
     stride: usize,
     n: usize,
     k: usize,
-    to: &mut [f32],
+    to: &mut [T],
 ) {
     for (panel, to) in to.as_chunks_mut::<NR>().0.chunks_exact_mut(k).enumerate() {
         let first = panel * NR;
         let rows = NR.min(n - first);
         if rows < NR {
-            to.as_flattened_mut().fill(0.0);
+            to.as_flattened_mut().fill(T::default());
         }
         let row = |j: usize| &from[(first + j) * stride..][..k];
         let fours = rows / 4 * 4;
@@ -373,7 +373,7 @@ mod tests {
         for (n, k, stride) in sizes {
             let from: Vec<f32> = (1..=n * stride).map(|i| i as f32).collect();
             let mut to = vec![f32::NAN; n.next_multiple_of(NR) * k];
-            pack_transposed::<NR>(&from, stride, n, k, &mut to);
+            pack_transposed::<f32, NR>(&from, stride, n, k, &mut to);
             for (at, value) in to.iter().enumerate() {
                 let (row, column) = (at / (NR * k) * NR + at % NR, at % (NR * k) / NR);
                 let expected = if row < n { from[row * stride + column] } else { 0.0 };

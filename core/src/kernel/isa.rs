@@ -180,6 +180,12 @@ impl Isa {
         matches!(self.0, Kind::Avx512 { vnni: true, .. })
     }
 
+    /// Returns whether this set has AVX-512 BF16.
+    #[cfg(all(test, target_arch = "x86_64"))]
+    pub(super) fn has_bf16(self) -> bool {
+        matches!(self.0, Kind::Avx512 { bf16: true, .. })
+    }
+
     /// Returns whether this set has AMX, and the system lets this process use it.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn has_tiles(self) -> bool {
@@ -246,6 +252,18 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 { .. } => unsafe { run_avx512_words(task) },
         }
+    }
+
+    /// Runs products of words of two numbers in bf16 where this set has AVX-512 BF16; returns the task where it has not.
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code)]
+    pub(super) fn run_native_bf16<T: DotTask>(self, task: T) -> Result<(), T> {
+        match self.0 {
+            // SAFETY: `available` makes this kind only after it found all of these features on this machine.
+            Kind::Avx512 { bf16: true, .. } => unsafe { run_avx512_bf16(task) },
+            _ => return Err(task),
+        }
+        Ok(())
     }
 
     /// Runs a product of words of four numbers in 8 bits, the inputs without a sign and the weights with one, whose

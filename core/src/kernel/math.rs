@@ -97,11 +97,17 @@ pub(super) fn reduce(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) ->
     if cfg!(target_arch = "wasm32") {
         return lanes[1..].iter().fold(lanes[0], |a, b| join(a, *b));
     }
-    for half in [8, 4, 2, 1] {
-        for lane in 0..half {
-            lanes[lane] = join(lanes[lane], lanes[lane + half]);
-        }
+    // A loop for each level: one around them is not unrolled, and its lanes go through memory one by one.
+    for lane in 0..8 {
+        lanes[lane] = join(lanes[lane], lanes[lane + 8]);
     }
+    for lane in 0..4 {
+        lanes[lane] = join(lanes[lane], lanes[lane + 4]);
+    }
+    for lane in 0..2 {
+        lanes[lane] = join(lanes[lane], lanes[lane + 2]);
+    }
+    lanes[0] = join(lanes[0], lanes[1]);
     lanes[0]
 }
 
@@ -184,10 +190,26 @@ pub(super) fn row_sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f
 #[inline(always)]
 pub(super) fn softmax_numerators<S: Simd>(scores: &mut [f32]) -> f32 {
     let max = max(scores, f32::MIN);
-    for score in scores.iter_mut() {
-        *score = exp_negative::<S>(*score - max);
+    if cfg!(target_arch = "wasm32") {
+        // Less code than one loop for both.
+        for score in scores.iter_mut() {
+            *score = exp_negative::<S>(*score - max);
+        }
+        return 1.0 / sum_by(scores, |score| score);
     }
-    1.0 / sum_by(scores, |score| score)
+    let (chunks, rest) = scores.as_chunks_mut::<LANES>();
+    let mut sums = [0f32; LANES];
+    for chunk in chunks {
+        for (sum, score) in sums.iter_mut().zip(chunk) {
+            *score = exp_negative::<S>(*score - max);
+            *sum += *score;
+        }
+    }
+    for (sum, score) in sums.iter_mut().zip(rest) {
+        *score = exp_negative::<S>(*score - max);
+        *sum += *score;
+    }
+    1.0 / reduce(sums, |a, b| a + b)
 }
 
 /// Scales a row to mean 0 and variance 1, then by `weight` and `bias`, in place (Ba et al. 2016).

@@ -1,7 +1,10 @@
-//! Multi-head self-attention of one text at a time: in single precision, or in bf16 by AMX if the text is not short.
+//! Multi-head self-attention of one text at a time: in single precision, or in bf16 if the text is not short and the
+//! processor multiplies in bf16, by AMX or by AVX-512 BF16.
 
 #[cfg(target_arch = "x86_64")]
 mod tiles;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
 use super::super::gemm::{blocks, copy, copy_scaled, pack, pack_transposed, product};
 use super::super::isa::{Isa, MAX_MR, Task};
@@ -14,7 +17,7 @@ use crate::relative::bucket;
 /// Queries that are taken at once, so that they and their scores stay in the cache.
 const QUERIES: usize = 32;
 
-/// Tokens of a text up to which its attention is in single precision, with AMX too: tiles multiply 32 queries by 32
+/// Tokens of a text up to which its attention is in single precision everywhere: tiles of AMX multiply 32 queries by 32
 /// keys, and filling them with zeros takes longer than the products.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = 16;
@@ -61,6 +64,8 @@ pub(super) struct AttentionScratch {
     scores: Vec<f32>,
     #[cfg(target_arch = "x86_64")]
     tiles: tiles::TileScratch,
+    #[cfg(target_arch = "x86_64")]
+    words: words::WordScratch,
 }
 
 /// Attention of the first tokens of one text: every head's `softmax(Q K^T + bias) V` over the tokens that a token sees,
@@ -89,15 +94,61 @@ pub(super) struct Attention<'a> {
 }
 
 impl Attention<'_> {
-    /// Computes the attention: `narrow` products of texts that are not [`SHORT`] are in bf16 where `isa` has AMX, all
-    /// others in single precision.
+    /// Computes the attention: `narrow` products of texts that are not [`SHORT`] are in bf16 where `isa` has products
+    /// in bf16, all others in single precision.
     pub(super) fn apply(self, isa: Isa, narrow: bool) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(tiles) = (narrow && self.tokens > SHORT).then(|| Tiles::configure(isa)).flatten() {
-            return tiles.run(self);
+        if narrow && self.tokens > SHORT {
+            if let Some(tiles) = Tiles::configure(isa) {
+                return tiles.run(self);
+            }
+            if let Err(attention) = isa.run_native_bf16(self) {
+                isa.run(attention);
+            }
+            return;
         }
         let _ = narrow;
         isa.run(self);
+    }
+}
+
+/// The softmax of the scores of some queries of a head, `[queries, stride]`.
+struct Softmax<'a> {
+    relative: Option<&'a RelativeBias>,
+    head: usize,
+    /// The first query.
+    start: usize,
+    tokens: usize,
+    /// Tokens before and after a token that it sees.
+    window: usize,
+    stride: usize,
+}
+
+impl Softmax<'_> {
+    /// Replaces the scores by their numerators, 0 for a key that a query does not see, and sets a factor of each query
+    /// to one over their sum.
+    #[inline(always)]
+    fn apply<S: Simd>(&self, scores: &mut [f32], factors: &mut [f32]) {
+        let Self { relative, head, start, tokens, window, stride } = *self;
+        // Length of the softmax of a row that sees the last token: padded to whole vectors, so that a row without a
+        // window has no remainder. Browser modules do not pad, for less code.
+        let padded = match cfg!(target_arch = "wasm32") {
+            true => tokens,
+            false => tokens.next_multiple_of(math::LANES).min(stride),
+        };
+        for ((token, row), factor) in (start..).zip(scores.chunks_exact_mut(stride)).zip(factors) {
+            // Keys beyond the tokens have no weight.
+            row[tokens..padded].fill(f32::NEG_INFINITY);
+            if let Some(relative) = relative {
+                let bias = relative.row(head, token, tokens);
+                row.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
+            }
+            let (first, end) = (token.saturating_sub(window), (token + window + 1).min(tokens));
+            row[..first].fill(0.0);
+            let end = if end == tokens { padded } else { end };
+            row[end..].fill(0.0);
+            *factor = softmax_numerators::<S>(&mut row[first..end]);
+        }
     }
 }
 
@@ -111,12 +162,6 @@ impl Task for Attention<'_> {
         let AttentionScratch { queries: copied, keys, values, scores, .. } = scratch;
         copied.resize(QUERIES.min(all) * width, 0.0);
         let stride = tokens.next_multiple_of(NA);
-        // Length of the softmax of a row that sees the last token: padded to whole vectors, so that a row without a
-        // window has no remainder. Browser modules do not pad, for less code.
-        let padded = match cfg!(target_arch = "wasm32") {
-            true => tokens,
-            false => tokens.next_multiple_of(math::LANES).min(stride),
-        };
         keys.resize(stride * width, 0.0);
         values.resize(width.next_multiple_of(NA) * tokens, 0.0);
         scores.resize(QUERIES.min(all) * stride, 0.0);
@@ -124,7 +169,7 @@ impl Task for Attention<'_> {
         let mut factors = [0f32; QUERIES];
         for head in 0..heads {
             let column = head * width;
-            pack_transposed::<NA>(&qkv[hidden + column..], 3 * hidden, tokens, width, keys);
+            pack_transposed::<f32, NA>(&qkv[hidden + column..], 3 * hidden, tokens, width, keys);
             pack::<S, NA>(&qkv[2 * hidden + column..], 3 * hidden, tokens, width, values);
             for start in (0..all).step_by(QUERIES) {
                 let queries = QUERIES.min(all - start);
@@ -145,20 +190,8 @@ impl Task for Attention<'_> {
                         }
                     }
                 }
-                for (query, row) in scores.chunks_exact_mut(stride).take(queries).enumerate() {
-                    // Keys beyond the tokens have no weight.
-                    row[tokens..padded].fill(f32::NEG_INFINITY);
-                    if let Some(relative) = relative {
-                        let bias = relative.row(head, start + query, tokens);
-                        row.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
-                    }
-                    let token = start + query;
-                    let (first, end) = (token.saturating_sub(window), (token + window + 1).min(tokens));
-                    row[..first].fill(0.0);
-                    let end = if end == tokens { padded } else { end };
-                    row[end..].fill(0.0);
-                    factors[query] = softmax_numerators::<S>(&mut row[first..end]);
-                }
+                let softmax = Softmax { relative, head, start, tokens, window, stride };
+                softmax.apply::<S>(scores, &mut factors[..queries]);
                 for (index, panel) in values.as_chunks::<NA>().0.chunks_exact(tokens).enumerate() {
                     let used = NA.min(width - index * NA);
                     for (first, rows) in blocks::<MR>(queries) {

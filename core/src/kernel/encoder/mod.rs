@@ -51,8 +51,8 @@ pub struct KernelEncoder {
     isa: Isa,
     /// Bits of the inputs where weights have 8, in [`KernelEncoder::forward_rows`].
     bits: InputBits,
-    /// Narrow products in attention, as for layers in bf16 or in 8 bits: in bf16 where the processor has AMX and the
-    /// text is not short.
+    /// Narrow products in attention, as for layers in bf16 or in 8 bits: in bf16 where the processor has AMX or AVX-512
+    /// BF16 and the text is not short.
     narrow: bool,
     /// `[vocab_size, hidden]`.
     words: Matrix,

@@ -242,6 +242,10 @@ impl<const NR: usize> BytePanel<'_, NR> {
         to: &mut [[f32; NR]; MAX_MR],
     ) {
         let (stride, groups) = (self.words.len(), self.words.len().div_ceil(GROUP_WORDS));
+        let mut of_rows: [&[[f32; 2]]; ROWS] = [&[]; ROWS];
+        for i in 0..ROWS {
+            of_rows[i] = &inputs.scales[(first + i) * groups..][..groups];
+        }
         for (group, words) in self.words.chunks(GROUP_WORDS).enumerate() {
             let mut rows: [&[[u8; 4]]; ROWS] = [&[]; ROWS];
             for i in 0..ROWS {
@@ -256,24 +260,35 @@ impl<const NR: usize> BytePanel<'_, NR> {
                 }
                 step::<D, NR, ROWS>(&mut whole, input, weights);
             }
-            // A loop of its own, which is unrolled: else every step of the products stores a vector of sums too.
-            let mut products = [[0f32; NR]; ROWS];
-            for i in 0..ROWS {
-                for v in 0..NR / D::LANES {
-                    D::Single::store(D::to_single(whole[i][v]), &mut products[i], v);
-                }
+            // Row by row, not in a loop: the sums of one that is not unrolled would go through memory.
+            let factors = &self.factors[group];
+            macro_rules! add_rows {
+                ($($i:literal)*) => {
+                    $(if $i < ROWS {
+                        add_group::<D, NR>(whole[$i], &of_rows[$i][group], factors, group == 0, &mut to[$i]);
+                    })*
+                };
             }
-            let [scales, totals] = &self.factors[group];
-            for i in 0..ROWS {
-                let [scale, offset] = inputs.scales[(first + i) * groups + group].map(D::Single::splat);
-                for v in 0..NR / D::LANES {
-                    let before = if group == 0 { D::Single::splat(0.0) } else { D::Single::load(&to[i], v) };
-                    let sum = D::Single::fused(D::Single::load(totals, v), offset, before);
-                    let product = D::Single::mul(D::Single::load(&products[i], v), scale);
-                    let sum = D::Single::fused(product, D::Single::load(scales, v), sum);
-                    D::Single::store(sum, &mut to[i], v);
-                }
-            }
+            add_rows!(0 1 2 3 4 5);
         }
+    }
+}
+
+/// Adds a group's whole sums of one token to its products: times the scales of the weights and of the token's inputs,
+/// and with the offset of these.
+#[inline(always)]
+fn add_group<D: WholeDot, const NR: usize>(
+    whole: [D::V; MAX_VECTORS],
+    of_row: &[f32; 2],
+    [scales, totals]: &[[f32; NR]; 2],
+    is_first: bool,
+    to: &mut [f32; NR],
+) {
+    let (scale, offset) = (D::Single::splat(of_row[0]), D::Single::splat(of_row[1]));
+    for v in 0..NR / D::LANES {
+        let before = if is_first { D::Single::splat(0.0) } else { D::Single::load(to, v) };
+        let sum = D::Single::fused(D::Single::load(totals, v), offset, before);
+        let product = D::Single::mul(D::to_single(whole[v]), scale);
+        D::Single::store(D::Single::fused(product, D::Single::load(scales, v), sum), to, v);
     }
 }

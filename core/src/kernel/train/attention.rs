@@ -153,7 +153,7 @@ impl Attention<'_> {
 
                 // Gradient of the probabilities, and from it that of the scores, before they are scaled.
                 let values = &mut panels[..tokens.next_multiple_of(NA) * width];
-                pack_transposed::<NA>(&attention.value[start..], hidden, tokens, width, values);
+                pack_transposed::<f32, NA>(&attention.value[start..], hidden, tokens, width, values);
                 let to = To { values: scratch, stride: tokens, n: tokens, factor: 1.0 };
                 multiply::<S, NA, MR>(Left::Rows(&gradient[start..], hidden), tokens, (values, width), to);
                 attention.score_gradients(row, head, probabilities, scratch, tokens, &mut out.bias);
@@ -212,7 +212,7 @@ impl Attention<'_> {
         let start = row * tokens * self.hidden + head * width;
         let Buffers { panels, scores, .. } = buffers;
         let keys = &mut panels[..tokens.next_multiple_of(NA) * width];
-        pack_transposed::<NA>(&self.key[start..], self.hidden, tokens, width, keys);
+        pack_transposed::<f32, NA>(&self.key[start..], self.hidden, tokens, width, keys);
         let left = Left::Rows(&self.query[start..], self.hidden);
         let to = To { values: &mut scores[..], stride: tokens, n: tokens, factor: scale };
         multiply::<S, NA, MR>(left, tokens, (keys, width), to);

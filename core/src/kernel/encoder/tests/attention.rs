@@ -45,13 +45,13 @@ fn reference(qkv: &[f32], sizes: Sizes, bias: impl Fn(usize, i64) -> f64) -> Vec
     out
 }
 
-/// Returns whether the set has AMX; says so where it has not.
-fn has_tiles(isa: Isa) -> bool {
+/// Returns whether the set has products in bf16; says so where it has not.
+fn has_bf16(isa: Isa) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if isa.has_tiles() {
+    if isa.has_bf16() {
         return true;
     }
-    println!("{isa:?}: no AMX, so that attention is in single precision in every precision");
+    println!("{isa:?}: no products in bf16, so that attention is in single precision in every precision");
     false
 }
 
@@ -114,7 +114,7 @@ fn attention_is_that_of_the_definition_in_every_precision() {
             let [wide, narrow] =
                 [false, true].map(|narrow| attend(isa, narrow, &qkv, sizes, relative.as_ref(), &mut scratch));
             // A short text's products are in single precision everywhere.
-            let in_bf16 = has_tiles(isa) && sizes.tokens > 16;
+            let in_bf16 = has_bf16(isa) && sizes.tokens > 16;
             assert_eq!(wide != narrow, in_bf16, "{isa:?} {sizes:?}: products in bf16");
             for (narrow, got, most) in [(false, wide, 1e-5), (true, narrow, 1.5e-2)] {
                 for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
