@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// The numbers that the layers of an encoder multiply. Sums, LayerNorm, softmax and embeddings are in single precision
 /// throughout. Attention of more than 16 tokens multiplies in bf16 in both narrower precisions where the processor has
-/// AMX; all other attention is in single precision. Layers after the pooling, such as the projection to the vector, are
-/// in bf16 in both narrower precisions, and in 8 bits where the model's file is.
+/// AMX or AVX-512 BF16; all other attention is in single precision. Layers after the pooling, such as the projection to
+/// the vector, are in bf16 in both narrower precisions, and in 8 bits where the model's file is.
 ///
 /// Vectors of different precisions are close enough to be compared with each other: each keeps the model's fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
