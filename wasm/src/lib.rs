@@ -59,7 +59,7 @@ pub fn start() {
 }
 
 /// Selects whether models that are loaded from now on compute 8-bit products by the product with a sum of relaxed SIMD;
-/// `undefined`: where the engine compiles it to one instruction. Returns whether they do, `false` in the module without
+/// `undefined`: where the engine compiles it to `sdot`. Returns whether they do, `false` in the module without
 /// relaxed SIMD.
 #[cfg(not(feature = "webgpu"))]
 #[wasm_bindgen(js_name = relaxedProducts)]

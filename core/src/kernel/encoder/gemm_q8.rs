@@ -214,7 +214,7 @@ fn tile<const ROWS: usize>(
 }
 
 /// Selects whether encoders that are loaded from now on compute 8-bit products by the product with a sum of relaxed
-/// SIMD; `None`: where the engine compiles it to one instruction. Returns whether they do, `false` in a module
+/// SIMD; `None`: where the engine compiles it to `sdot`. Returns whether they do, `false` in a module
 /// without relaxed SIMD. The integer sums are equal either way. Without it, scores that put passages in order are
 /// still computed by relaxed SIMD's product of bytes.
 #[cfg(target_arch = "wasm32")]

@@ -1,6 +1,6 @@
 //! Products of weights in 8 bits and inputs in 7, by the product of bytes of relaxed SIMD
 //! (`i16x8.relaxed_dot_i8x16_i7x16_s`, which is `vpmaddubsw` on x86-64): for engines that do not compile the product
-//! with its sum to one instruction (see [`super::quads`]).
+//! with its sum to `sdot` (see [`super::quads`]).
 //!
 //! An input `x`, from -47 to 47, is stored as `x + 48`, so that the specification leaves engines no choice, and a sum
 //! is `sum(w (x + 48)) - 48 sum(w)`. The outliers of a token, which have more bits, are stored as 0 and added apart.
