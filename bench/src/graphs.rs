@@ -2,12 +2,16 @@
 //! those of other engines.
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Instant;
 
 use dpr_core::Embedding;
-use dpr_index::{RECALL_DEPTH, ScoredRow, VectorIndex, rows_found};
+use dpr_files::progress::Silent;
+use dpr_index::vectors::VectorSet;
+use dpr_index::{IndexOptions, RECALL_DEPTH, ScoredRow, VectorIndex, build_index, rows_found};
 use serde_json::{Map, Value, json};
 
+const BUILDERS: usize = 2;
 /// Rows that a graph is asked for.
 const KS: [usize; 2] = [RECALL_DEPTH, 10];
 /// Runs of a setting of a graph, of which the best counts: so many at least, and more within these seconds.
@@ -19,9 +23,20 @@ const EFFORTS: [usize; 15] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400,
 /// The error of a measurement.
 pub type Failed = Box<dyn Error + Send + Sync>;
 
+/// Builds an index in `dir` with two threads, as the peers do; returns its seconds and its bytes.
+///
+/// # Errors
+/// Those of the build.
+pub fn build_graph(set: &VectorSet, dir: &Path, options: &IndexOptions) -> Result<(f64, u64), Failed> {
+    let builders = rayon::ThreadPoolBuilder::new().num_threads(BUILDERS).build()?;
+    let started = Instant::now();
+    let manifest = builders.install(|| build_index(set, dir, options, &Silent))?;
+    Ok((started.elapsed().as_secs_f64(), manifest.files.values().map(|file| file.bytes).sum()))
+}
+
 /// Measures a graph's searches, one question at a time on the calling thread. Returns for each number of rows that are
-/// asked for, `"20"` and `"10"`, a list of `[ef, questions/s, recall]`; `truth` has the best [`RECALL_DEPTH`] rows of each
-/// question.
+/// asked for, `"20"` and `"10"`, a list of `[ef, questions/s, recall]`. `truth` has the best [`RECALL_DEPTH`] rows of
+/// each question.
 ///
 /// # Errors
 /// Those of the searches.

@@ -7,7 +7,7 @@ queries.f32, little-endian, as `index_bench` writes them; FILE is in the place o
 these M and no exact search. Prints one JSON object: {"engine", "exact": {"single", "batch"} or
 null, "graphs": [{"m", "build_seconds", "bytes", "efforts": {"20": [[ef, questions/s, recall], ...], "10": ...}}, ...]};
 figures are questions a second: of exact search in its only run, of graphs in the best of two runs or, within a second,
-of up to 20, as those of dpr in `index_bench`. Graphs have 2 M links at most (SymphonyQG's number is a multiple of
+of up to 20, as those of dpr in `graph_efforts`. Graphs have 2 M links at most (SymphonyQG's number is a multiple of
 32) and efConstruction 200, are built with two threads, and are asked for 20 rows by inner product on one, and then for 10,
 all questions in one call where the engine takes them so. VSAG searches by 8-bit codes and scores by the vectors. Recall is against exact search with
 numpy.
@@ -30,6 +30,9 @@ LEAST_RUNS, RUNS, RUN_SECONDS = 2, 20, 1.0
 EFFORTS = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640, 960, 1280]
 
 
+FOLDER = None
+
+
 def timed(work):
     start = time.perf_counter()
     result = work()
@@ -37,7 +40,8 @@ def timed(work):
 
 
 def size_of(save):
-    with tempfile.TemporaryDirectory() as folder:
+    """The bytes of what is saved, beside the rows: among a million it is too large for a temporary folder in memory."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         path = os.path.join(folder, "index")
         save(path)
         return os.path.getsize(path)
@@ -153,6 +157,8 @@ def main():
     parser.add_argument("--rows", type=pathlib.Path)
     parser.add_argument("--m", type=int, nargs="+")
     arguments = parser.parse_args()
+    global FOLDER
+    FOLDER = arguments.folder
     import numpy
 
     read = lambda path: numpy.fromfile(path, dtype="<f4").reshape(-1, arguments.dim)

@@ -19,7 +19,7 @@ interface Logits {
   /** What `relaxedProducts` returned, for each of the three in 8 bits. */
   engines: boolean[];
   f32: number[];
-  /** In 8 bits: by relaxed SIMD where the products are one instruction, where they are not, and by plain SIMD. */
+  /** In 8 bits: by the product of bytes with its sum, by the product of bytes, and by plain SIMD. */
   fused: number[];
   apart: number[];
   plain: number[];

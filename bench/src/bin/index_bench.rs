@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use dpr_bench::{Failed, ask, graph_efforts, recall};
+use dpr_bench::{Failed, ask, build_graph, graph_efforts, recall};
 use dpr_core::{DeviceChoice, Embedding};
 use dpr_data::read_questions;
 use dpr_encode::model::ModelDir;
@@ -89,15 +89,10 @@ fn graph(
     let dir = tempfile::tempdir_in(folder)?;
     let hnsw = HnswParams { m, ef_construction: 200, ef_search: 100 };
     let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
-    // Two threads build, as those of the peers.
-    let builders = rayon::ThreadPoolBuilder::new().num_threads(2).build()?;
-    let started = Instant::now();
-    builders.install(|| build_index(set, dir.path(), &options, &Silent))?;
-    let build_seconds = started.elapsed().as_secs_f64();
+    let (build_seconds, bytes) = build_graph(set, dir.path(), &options)?;
     let mut index = LoadedIndex::open(dir.path())?;
     let efforts = graph_efforts(index.index.as_mut(), queries, truth)?;
     let filtered = filtered(&index, queries)?;
-    let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
     Ok(json!({
         "m": m, "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts, "filtered": filtered,
     }))

@@ -14,16 +14,14 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use dpr_bench::{Failed, graph_efforts, recall};
+use dpr_bench::{Failed, build_graph, graph_efforts, recall};
 use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
 use dpr_data::Passage;
-use dpr_files::progress::Silent;
 use dpr_index::search::Backend as _;
 use dpr_index::vectors::{Shard, VectorSet, VectorsSpec, VectorsWriter};
 use dpr_index::{
-    HnswParams, IndexKind, IndexOptions, IndexReader, LoadedIndex, RECALL_DEPTH, VectorIndex as _,
-    build_index, verify,
+    HnswParams, IndexKind, IndexOptions, IndexReader, LoadedIndex, RECALL_DEPTH, VectorIndex as _, verify,
 };
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -57,7 +55,8 @@ fn measure(folder: &Path, count: usize, vectors: &Path) -> Result<Value, Failed>
     let dir = tempfile::tempdir_in(folder)?;
     let options = IndexOptions { kind: IndexKind::Hnsw, ..IndexOptions::default() };
     write_vectors(&numbers(&folder.join("rows.f32"))?, count, vectors)?;
-    let (build_seconds, bytes) = build(vectors, dir.path(), &options)?;
+    let (build_seconds, bytes) =
+        build_graph(&VectorSet::read(&[vectors.to_path_buf()])?, dir.path(), &options)?;
     let build_peak = memory("VmHWM");
 
     evict(dir.path())?;
@@ -120,7 +119,9 @@ fn measure(folder: &Path, count: usize, vectors: &Path) -> Result<Value, Failed>
     drop((index, exact, dir));
     let dir = tempfile::tempdir_in(folder)?;
     let hnsw = HnswParams { m: DENSE_M, ..options.hnsw };
-    let (seconds, size) = build(vectors, dir.path(), &IndexOptions { hnsw, ..options })?;
+    let set = VectorSet::read(&[vectors.to_path_buf()])?;
+    let (seconds, size) = build_graph(&set, dir.path(), &IndexOptions { hnsw, ..options })?;
+    drop(set);
     graphs.push(graph(DENSE_M, seconds, size, &mut LoadedIndex::open(dir.path())?)?);
     Ok(json!({
         "count": count, "build_seconds": build_seconds, "bytes": bytes, "tried": tried,
@@ -129,14 +130,6 @@ fn measure(folder: &Path, count: usize, vectors: &Path) -> Result<Value, Failed>
         "top_100": top_100, "verified": is_whole, "verify_seconds": verify_seconds,
         "build_peak_bytes": build_peak, "searching_bytes": searching, "engine": "dpr", "graphs": graphs,
     }))
-}
-
-/// Builds an index of a directory's vectors; returns its seconds and its bytes.
-fn build(vectors: &Path, dir: &Path, options: &IndexOptions) -> Result<(f64, u64), Failed> {
-    let started = Instant::now();
-    let set = VectorSet::read(&[vectors.to_path_buf()])?;
-    let manifest = build_index(&set, dir, options, &Silent)?;
-    Ok((started.elapsed().as_secs_f64(), manifest.files.values().map(|file| file.bytes).sum()))
 }
 
 fn numbers(path: &Path) -> Result<Vec<f32>, Failed> {

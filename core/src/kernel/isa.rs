@@ -254,7 +254,7 @@ impl Isa {
         }
     }
 
-    /// Runs products of words of two numbers in bf16 where this set has AVX-512 BF16; returns the task where it has not.
+    /// Runs products of words of two numbers in bf16 by AVX-512 BF16; returns the task where this set has none.
     #[cfg(target_arch = "x86_64")]
     #[allow(unsafe_code)]
     pub(super) fn run_native_bf16<T: DotTask>(self, task: T) -> Result<(), T> {

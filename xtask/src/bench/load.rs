@@ -20,7 +20,7 @@ const REQUESTS: f64 = 200_000.0;
 /// Most that memory may grow by over them, in bytes.
 const GROWTH: f64 = 64e6;
 /// Largest share of refusals among the responses at which percentiles are printed.
-const REFUSALS: f64 = 0.01;
+pub(super) const REFUSALS: f64 = 0.01;
 
 pub(super) fn run(is_quick: bool) -> Outcome {
     let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };

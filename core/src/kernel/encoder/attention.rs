@@ -17,8 +17,9 @@ use crate::relative::bucket;
 /// Queries that are taken at once, so that they and their scores stay in the cache.
 const QUERIES: usize = 32;
 
-/// Tokens of a text up to which its attention is in single precision everywhere: tiles of AMX multiply 32 queries by 32
-/// keys, and filling them with zeros takes longer than the products.
+/// Tokens of a text up to which its attention is in single precision everywhere. Tiles of AMX multiply 32 queries by 32
+/// keys, and filling them with zeros takes longer than the products; by AVX-512 BF16 the limit is the same, so that the
+/// vectors of a short text are.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = 16;
 

@@ -13,18 +13,19 @@ const PANEL: usize = 32;
 /// Buffers of attention by words; reused from one text to the next.
 #[derive(Debug, Default)]
 pub(super) struct WordScratch {
-    /// The states of some tokens of one head, `[tokens, ceil(width / 2)]`.
+    /// The keys of one head, `[tokens, ceil(width / 2)]`.
     rows: Vec<u32>,
-    /// Some queries of one head, the same.
+    /// Some queries of one head, `[QUERIES, ceil(width / 2)]`.
     queries: Vec<u32>,
     /// The keys of one head in panels of tokens, `[ceil(tokens / PANEL)][ceil(width / 2)][PANEL]`.
     keys: Vec<u32>,
-    /// The values of one head in panels of columns, `[ceil(width / PANEL)][ceil(tokens / 2)][PANEL]`: of two tokens a
-    /// word.
+    /// The values of one head in panels of columns, `[ceil(width / PANEL)][ceil(tokens / 2)][PANEL]`: a word
+    /// holds the numbers of two tokens.
     values: Vec<u32>,
     /// `[QUERIES, tokens]`, with `tokens` rounded up to a whole panel.
     scores: Vec<f32>,
-    /// The numerators of the softmax, half as many words.
+    /// The numerators of the softmax, those of two keys a word, `[QUERIES, stride / 2]` where rows of scores are
+    /// `stride` numbers.
     numerators: Vec<u32>,
 }
 
@@ -32,12 +33,12 @@ impl DotTask for Attention<'_> {
     #[inline(always)]
     fn run<S: Simd, D: Dot<Number = u32>, const NR: usize, const MR: usize>(self) {
         let Self { qkv, tokens, queries: all, heads, width, relative, window, scratch, out } = self;
-        let WordScratch { rows: states, queries: copied, keys, values, scores, numerators } =
+        let WordScratch { rows: key_rows, queries: copied, keys, values, scores, numerators } =
             &mut scratch.words;
         let (window, hidden) = (window.unwrap_or(tokens), heads * width);
         let (words, pairs) = (width.div_ceil(2), tokens.div_ceil(2));
         let stride = tokens.next_multiple_of(PANEL);
-        states.resize(tokens * words, 0);
+        key_rows.resize(tokens * words, 0);
         copied.resize(QUERIES.min(all) * words, 0);
         keys.resize(stride * words, 0);
         values.resize(width.next_multiple_of(PANEL) * pairs, 0);
@@ -48,10 +49,10 @@ impl DotTask for Attention<'_> {
         for head in 0..heads {
             let column = head * width;
             let of_head = |part: usize, token: usize| &qkv[(3 * token + part) * hidden + column..][..width];
-            for (token, to) in states.chunks_exact_mut(words).enumerate() {
+            for (token, to) in key_rows.chunks_exact_mut(words).enumerate() {
                 set_words(of_head(1, token), to);
             }
-            pack_transposed::<u32, PANEL>(states, words, tokens, words, keys);
+            pack_transposed::<u32, PANEL>(key_rows, words, tokens, words, keys);
             for (index, panel) in values.as_chunks_mut::<PANEL>().0.chunks_exact_mut(pairs).enumerate() {
                 let used = PANEL.min(width - index * PANEL);
                 for (pair, to) in panel.iter_mut().enumerate() {
@@ -91,7 +92,9 @@ impl DotTask for Attention<'_> {
                 softmax.apply::<S>(scores, &mut factors[..queries]);
                 // In whole words.
                 let (low, high) = (low / 2, high.div_ceil(2));
-                set_words(&scores[..queries * stride], numerators);
+                let rows =
+                    scores.chunks_exact(stride).zip(numerators.chunks_exact_mut(stride / 2)).take(queries);
+                rows.for_each(|(row, to)| set_words(&row[2 * low..2 * high], &mut to[low..high]));
                 for (index, panel) in values.as_chunks::<PANEL>().0.chunks_exact(pairs).enumerate() {
                     let used = PANEL.min(width - index * PANEL);
                     for (first, rows) in blocks::<MR>(queries) {

@@ -205,17 +205,17 @@ pub(in super::super) fn is_selected() -> bool {
         ALWAYS => true,
         _ => {
             let product = |weight, input| lanes::product(std::hint::black_box(weight), input);
-            is_signed(product(127, -1), product(-128, -128))
+            is_sdot(product(127, -1), product(-128, -128), lanes::truncated(std::hint::black_box(f32::NAN)))
         }
     }
 }
 
-/// Returns whether the engine compiles the product to one instruction that reads inputs signed, from two sums of four
-/// products each: `near` of the weight 127 and the input -1, `far` of -128 and -128. For inputs beyond 7 bits the
-/// specification allows several results: `vpdpbusd` reads them unsigned, `sdot` and `vpdpbssd` signed. Sequences of
-/// three to five instructions add pairs in 16 bits, which saturate or wrap around.
-fn is_signed(near: i32, far: i32) -> bool {
-    near == -4 * 127 && far == 4 * 128 * 128
+/// Returns whether the engine compiles the product to `sdot`, from results for which the specification allows several:
+/// two sums of four products each, `near` of the weight 127 and the input -1, `far` of -128 and -128, and NaN truncated
+/// to a whole number. `vpdpbusd` reads inputs beyond 7 bits unsigned, `sdot` and `vpdpbssd` signed; sequences of three
+/// to five instructions add pairs in 16 bits, which saturate or wrap around. Of NaN, ARM makes 0 and x86-64 `i32::MIN`.
+fn is_sdot(near: i32, far: i32, nan: i32) -> bool {
+    near == -4 * 127 && far == 4 * 128 * 128 && nan == 0
 }
 
 /// The products of relaxed SIMD.
@@ -264,6 +264,12 @@ mod lanes {
             i32x4_extract_lane::<2>(v),
             i32x4_extract_lane::<3>(v),
         ]
+    }
+
+    /// Returns a number truncated to a whole one, as relaxed SIMD does.
+    #[cfg(feature = "relaxed-simd")]
+    pub(super) fn truncated(x: f32) -> i32 {
+        i32x4_extract_lane::<0>(i32x4_relaxed_trunc_f32x4(f32x4_splat(x)))
     }
 
     /// Returns the sum of four products of a weight and an input.
@@ -327,15 +333,16 @@ mod tests {
     }
 
     #[test]
-    fn two_sums_tell_whether_the_product_is_one_signed_instruction() {
+    fn results_beyond_the_specification_tell_whether_the_product_is_sdot() {
         let sums = |product: fn(i32, i32) -> i32| [product(127, -1), product(-128, -128)];
-        for (sums, expected, engine) in [
-            (sums(|w, x| 4 * w * (x & 255)), false, "vpdpbusd"),
-            (sums(|w, x| 4 * w * x), true, "sdot"),
-            (sums(|w, x| 2 * (2 * w * (x & 255)).clamp(-32768, 32767)), false, "vpmaddubsw, vpmaddwd"),
-            (sums(|w, x| 2 * i32::from((2 * w * x) as i16)), false, "smull, addp, saddlp"),
+        for ([near, far], nan, expected, engine) in [
+            (sums(|w, x| 4 * w * (x & 255)), i32::MIN, false, "vpdpbusd"),
+            (sums(|w, x| 4 * w * x), i32::MIN, false, "vpdpbssd"),
+            (sums(|w, x| 4 * w * x), 0, true, "sdot"),
+            (sums(|w, x| 2 * (2 * w * (x & 255)).clamp(-32768, 32767)), i32::MIN, false, "vpmaddubsw"),
+            (sums(|w, x| 2 * i32::from((2 * w * x) as i16)), 0, false, "smull, addp, saddlp"),
         ] {
-            assert_eq!(is_signed(sums[0], sums[1]), expected, "{engine}");
+            assert_eq!(is_sdot(near, far, nan), expected, "{engine}");
         }
     }
 

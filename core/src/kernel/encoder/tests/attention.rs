@@ -97,6 +97,7 @@ fn attention_is_that_of_the_definition_in_every_precision() {
         sizes(16, 16, 2, 32, None),
         sizes(17, 17, 2, 7, Some(0)),
         sizes(150, 33, 2, 24, Some(40)),
+        sizes(129, 129, 1, 32, Some(31)),
     ];
     let buckets = 32;
     for isa in Isa::available() {
