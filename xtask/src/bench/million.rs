@@ -61,7 +61,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     }
     let top_100 = of("top_100")?;
     println!(
-        "\ntop-100 on all threads, ef 160: {top_100:.0} questions/s (the paper: 995, with 21 million passages)\n"
+        "\ntop-100 on all threads, ef 160: {top_100:.0} questions/s (the paper: 995, with 21 million passages)"
     );
     print_graphs(std::iter::once(&said), count)?;
     println!("of dpr, bytes are with the passages' texts and build is with the writing of all files");
