@@ -18,7 +18,7 @@ const KS: [usize; 2] = [RECALL_DEPTH, 10];
 const LEAST_RUNS: usize = 2;
 const RUNS: usize = 20;
 const RUN_SECONDS: f64 = 1.0;
-const EFFORTS: [usize; 15] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640, 960, 1280];
+const EFFORTS: [usize; 15] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640, 800, 1000];
 
 /// The error of a measurement.
 pub type Failed = Box<dyn Error + Send + Sync>;
