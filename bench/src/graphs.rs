@@ -11,6 +11,7 @@ use dpr_index::vectors::VectorSet;
 use dpr_index::{IndexOptions, RECALL_DEPTH, ScoredRow, VectorIndex, build_index, rows_found};
 use serde_json::{Map, Value, json};
 
+/// Threads that build a graph.
 const BUILDERS: usize = 2;
 /// Rows that a graph is asked for.
 const KS: [usize; 2] = [RECALL_DEPTH, 10];
@@ -18,6 +19,7 @@ const KS: [usize; 2] = [RECALL_DEPTH, 10];
 const LEAST_RUNS: usize = 2;
 const RUNS: usize = 20;
 const RUN_SECONDS: f64 = 1.0;
+/// Candidates that a search keeps, `ef`: up to the most that VSAG takes.
 const EFFORTS: [usize; 15] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640, 800, 1000];
 
 /// The error of a measurement.
@@ -26,7 +28,7 @@ pub type Failed = Box<dyn Error + Send + Sync>;
 /// Builds an index in `dir` with two threads, as the peers do; returns its seconds and its bytes.
 ///
 /// # Errors
-/// Those of the build.
+/// An index that cannot be built or written, or threads that cannot be started.
 pub fn build_graph(set: &VectorSet, dir: &Path, options: &IndexOptions) -> Result<(f64, u64), Failed> {
     let builders = rayon::ThreadPoolBuilder::new().num_threads(BUILDERS).build()?;
     let started = Instant::now();
@@ -39,7 +41,7 @@ pub fn build_graph(set: &VectorSet, dir: &Path, options: &IndexOptions) -> Resul
 /// each question.
 ///
 /// # Errors
-/// Those of the searches.
+/// A query that the index refuses: of other numbers than its vectors have, or not finite.
 pub fn graph_efforts(
     index: &mut dyn VectorIndex,
     queries: &[Embedding],
@@ -72,7 +74,7 @@ pub fn graph_efforts(
 /// Returns the best `k` rows of each query, searched one after the other.
 ///
 /// # Errors
-/// Those of the searches.
+/// A query that the index refuses: of other numbers than its vectors have, or not finite.
 pub fn ask(index: &dyn VectorIndex, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, Failed> {
     queries.iter().map(|query| Ok(index.search(query, k)?)).collect()
 }

@@ -78,6 +78,6 @@ mod x86;
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) use rows::{BLOCK, Pairs, QueryBytes, RowDots, SignBlock};
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) use words::{Bf16, Bytes, to_bf16};
+pub(super) use words::{Bf16, Bytes, set_words, to_bf16};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{NativeBf16, NativeBytes};

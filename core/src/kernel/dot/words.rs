@@ -15,6 +15,18 @@ pub(in super::super) fn to_bf16(x: f32) -> u32 {
     if x.is_nan() { bits >> 16 | 0x40 } else { rounded }
 }
 
+/// Sets words to numbers in bf16, two a word, the first in the low half.
+#[inline(always)]
+pub(in super::super) fn set_words(numbers: &[f32], words: &mut [u32]) {
+    let (pairs, odd) = numbers.as_chunks::<2>();
+    for (word, [low, high]) in words.iter_mut().zip(pairs) {
+        *word = to_bf16(*low) | to_bf16(*high) << 16;
+    }
+    if let ([last], Some(word)) = (odd, words.get_mut(pairs.len())) {
+        *word = to_bf16(*last);
+    }
+}
+
 /// Vectors of words.
 pub(in super::super) trait Words: Simd {
     /// A vector of `Simd::LANES` words.

@@ -12,7 +12,7 @@ use std::mem::take;
 
 use half::bf16;
 
-use super::super::dot::{Dot, to_bf16};
+use super::super::dot::{Dot, set_words, to_bf16};
 use super::super::gemm::{Panels, blocks, copy, product_by, product_transposed};
 use super::super::isa::{DotTask, Isa, MAX_MR, best};
 #[cfg(target_arch = "x86_64")]
@@ -187,13 +187,7 @@ impl Left<'_> {
         match self {
             Left::Rows(values) => {
                 for (row, to) in values.chunks_exact(k).zip(words.chunks_exact_mut(stride)) {
-                    let (pairs, odd) = row.as_chunks::<2>();
-                    for (to, [low, high]) in to.iter_mut().zip(pairs) {
-                        *to = to_bf16(*low) | to_bf16(*high) << 16;
-                    }
-                    if let ([last], Some(to)) = (odd, to.last_mut()) {
-                        *to = to_bf16(*last);
-                    }
+                    set_words(row, to);
                 }
             }
             Left::Columns(values) => {

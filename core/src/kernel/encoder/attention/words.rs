@@ -1,7 +1,7 @@
 //! Attention by products of words in bf16: queries, keys, values and the softmax's numerators in bf16, scores, softmax
 //! and sums in single precision.
 
-use super::super::super::dot::{Dot, to_bf16};
+use super::super::super::dot::{Dot, set_words, to_bf16};
 use super::super::super::gemm::{blocks, copy, copy_scaled, pack_transposed, product_by};
 use super::super::super::isa::{DotTask, MAX_MR};
 use super::super::super::vector::Simd;
@@ -108,17 +108,5 @@ impl DotTask for Attention<'_> {
                 }
             }
         }
-    }
-}
-
-/// Sets words to numbers in bf16, two a word, the first in the low half.
-#[inline(always)]
-fn set_words(numbers: &[f32], words: &mut [u32]) {
-    let (pairs, odd) = numbers.as_chunks::<2>();
-    for (word, [low, high]) in words.iter_mut().zip(pairs) {
-        *word = to_bf16(*low) | to_bf16(*high) << 16;
-    }
-    if let ([last], Some(word)) = (odd, words.get_mut(pairs.len())) {
-        *word = to_bf16(*last);
     }
 }

@@ -1,6 +1,6 @@
 //! Inputs of a layer in narrow numbers.
 
-use super::super::super::dot::to_bf16;
+use super::super::super::dot::set_words;
 use super::super::super::vector::Simd;
 use super::GROUP;
 use super::codes::Codes;
@@ -28,13 +28,7 @@ impl NarrowInput {
         let stride = k.div_ceil(2);
         self.words.resize(x.len() / k * stride, 0);
         for (row, to) in x.chunks_exact(k).zip(self.words.chunks_exact_mut(stride)) {
-            let (pairs, odd) = row.as_chunks::<2>();
-            for (to, [low, high]) in to.iter_mut().zip(pairs) {
-                *to = to_bf16(*low) | to_bf16(*high) << 16;
-            }
-            if let ([last], Some(to)) = (odd, to.last_mut()) {
-                *to = to_bf16(*last);
-            }
+            set_words(row, to);
         }
     }
 
