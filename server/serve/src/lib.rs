@@ -149,6 +149,7 @@ pub use health::HealthBody;
 pub use host_names::{HostError, Hosts};
 pub use index::IndexBody;
 pub use limits::Limits;
+pub use open::ClosedConnections;
 pub use openapi::document as openapi_document;
 pub use origins::{OriginError, Origins};
 pub use passages::{DeleteRequest, DeleteResponse, NewPassageBody, PutRequest, PutResponse};

@@ -6,10 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use dpr_files::lock;
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 
 use super::activity::Activity;
 use super::rate::network;
+
+/// A counter of connections that were closed at once because their client had as many as it may; a clone is another
+/// handle to it.
+#[derive(Debug, Clone, Default)]
+pub struct ClosedConnections(pub(super) Counter);
 
 /// The open connections of a server; a clone is another handle to them.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +26,7 @@ struct Shared {
     open: Mutex<Open>,
     /// Told whenever a client gives back a place of its share.
     returned: Notify,
+    closed: ClosedConnections,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +68,11 @@ pub(super) struct Opened {
 }
 
 impl OpenConnections {
+    /// Returns no connections; `closed` counts those that [`add`](Self::add) refuses.
+    pub(super) fn new(closed: ClosedConnections) -> Self {
+        Self(Arc::new(Shared { closed, ..Shared::default() }))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Open> {
         lock(&self.0.open)
     }
@@ -70,7 +82,10 @@ impl OpenConnections {
     pub(super) fn add(&self, address: IpAddr, most: Option<usize>) -> Option<Opened> {
         let most = most.filter(|_| !address.to_canonical().is_loopback());
         let share = Share { all: self.clone(), client: most.map(|most| (network(address), most)) };
-        let taken = share.take(Kind::Connection)?;
+        let Some(taken) = share.take(Kind::Connection) else {
+            self.0.closed.0.inc();
+            return None;
+        };
         let mut open = self.lock();
         let (id, activity) = (open.next, Activity::new());
         open.next += 1;
@@ -153,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_client_has_so_many_connections_and_this_machine_any_number() {
-        let open = OpenConnections::default();
+        let closed = ClosedConnections::default();
+        let open = OpenConnections::new(closed.clone());
         let add = |address: &str| open.add(address.parse().unwrap(), Some(2));
         let held = [add("192.0.2.7"), add("::ffff:192.0.2.7")];
         assert!(held.iter().all(Option::is_some) && add("192.0.2.7").is_none());
@@ -167,6 +183,7 @@ mod tests {
         let local: Vec<_> = (0..9).map(|_| add("127.0.0.1")).collect();
         assert!(local.iter().all(Option::is_some));
         assert!(open.add("192.0.2.7".parse().unwrap(), None).is_some(), "without a limit");
+        assert_eq!(closed.0.get(), 3, "as many as were refused");
     }
 
     #[tokio::test]

@@ -11,6 +11,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use dpr_index::Health;
 
+use super::open::ClosedConnections;
+
 /// The limit at which a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
@@ -91,17 +93,23 @@ pub(super) struct Refusals {
     refused: Family<RefusedLabels, Counter>,
     reload_failures: Family<ReloadLabels, Counter>,
     pub(super) cancelled: Counter,
+    closed: ClosedConnections,
 }
 
 impl Refusals {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let (refused, reload_failures) = (Family::default(), Family::default());
-        let cancelled = Counter::default();
+        let (cancelled, closed) = (Counter::default(), ClosedConnections::default());
         registry.register("requests_refused", "Requests refused, by the limit they met", refused.clone());
         registry.register(
             "requests_cancelled",
             "Requests whose clients left before the answer",
             cancelled.clone(),
+        );
+        registry.register(
+            "client_connections_closed",
+            "Connections closed at once because their client had as many as it may",
+            closed.0.clone(),
         );
         registry.register(
             "reload_failures",
@@ -115,11 +123,16 @@ impl Refusals {
         for file in [Reloaded::Keys, Reloaded::Certificate] {
             drop(reload_failures.get_or_create(&ReloadLabels { file: file.name() }));
         }
-        Self { refused, reload_failures, cancelled }
+        Self { refused, reload_failures, cancelled, closed }
     }
 
     pub(super) fn refused(&self, limit: Refused) {
         self.refused.get_or_create(&RefusedLabels { limit: limit.name() }).inc();
+    }
+
+    /// Returns the counter of connections closed at once.
+    pub(super) fn closed(&self) -> ClosedConnections {
+        self.closed.clone()
     }
 
     pub(super) fn reload_failed(&self, file: Reloaded) {

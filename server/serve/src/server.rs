@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::connection::Connection;
-use super::open::{OpenConnections, Opened};
+use super::open::{ClosedConnections, OpenConnections, Opened};
 use super::places::{Place, Places};
 use super::tls::Tls;
 
@@ -77,6 +77,8 @@ pub struct Connections {
     /// HTTP/2 requests beside each other have as many places of their own, and wait for one. Clients on this machine
     /// may have any number, and so may all where there is no limit.
     pub max_of_client: Option<usize>,
+    /// Counts those that are closed at once: [`AppState::closed_connections`](crate::AppState::closed_connections).
+    pub closed: ClosedConnections,
     /// The time without a request after which the longest idle connection is closed, where `max` connections are open.
     pub spare: Duration,
     /// Time for a request's head, and time that an idle connection is kept, also one that has sent nothing yet.
@@ -100,6 +102,7 @@ impl Default for Connections {
         Self {
             max: 1024,
             max_of_client: None,
+            closed: ClosedConnections::default(),
             spare: Duration::from_secs(5),
             idle: minute,
             patience: minute,
@@ -125,7 +128,7 @@ pub async fn run(
 ) -> Ended {
     let places = Places::new(connections.max, connections.health.is_some());
     let (stop, stopping) = watch::channel(());
-    let (mut running, open) = (JoinSet::new(), OpenConnections::default());
+    let (mut running, open) = (JoinSet::new(), OpenConnections::new(connections.closed.clone()));
     let mut shutdown = pin!(shutdown);
     loop {
         let are_full = places.are_full();

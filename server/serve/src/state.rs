@@ -10,6 +10,7 @@ use super::error::ApiError;
 use super::gate::SearchGate;
 use super::host_names::Hosts;
 use super::limits::Limits;
+use super::open::ClosedConnections;
 use super::origins::Origins;
 use super::rate::Rates;
 use super::recall::Sampled;
@@ -254,6 +255,11 @@ impl AppState {
     /// Returns the room for answers until clients have read them.
     pub(super) fn answers(&self) -> &Room {
         &self.0.answers
+    }
+
+    /// Returns the counter that [`Connections::closed`](crate::server::Connections::closed) takes, as `/metrics` has it.
+    pub fn closed_connections(&self) -> ClosedConnections {
+        self.metrics().refusals().closed()
     }
 
     pub(super) fn metrics(&self) -> &Metrics {

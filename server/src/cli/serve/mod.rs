@@ -103,6 +103,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     let connections = Connections {
         max: args.limits.max_connections,
         max_of_client: protection::connections_of_client(&args),
+        closed: state.closed_connections(),
         grace,
         ..Connections::default()
     };
