@@ -3,7 +3,7 @@
 //!
 //! A word holds two numbers in bf16 or four in 8 bits, the first in the lowest bits. A lane multiplies a word of inputs
 //! with a word of weights and adds the products to its sum. Processors with AVX-512 BF16 or AVX-512 VNNI do this by one
-//! instruction; elsewhere the numbers of a word are widened first.
+//! instruction; elsewhere the weights of a word are widened first, and inputs in 8 bits are in words of two.
 
 use std::marker::PhantomData;
 
@@ -29,11 +29,30 @@ pub(super) trait Dot {
     fn store(sums: Self::V, to: &mut [f32], at: usize);
 }
 
-/// A multiplication whose sums are whole numbers of 32 bits, in two's complement.
+/// A multiplication of inputs in 8 bits without a sign with weights in 8 bits with one, whose sums are whole numbers of 32
+/// bits in two's complement, the same on every instruction set.
+///
+/// A line of weights has a word of four for each output; where there are two [`PARTS`](Self::PARTS), in the order of
+/// [`split_pairs`].
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) trait WholeDot: Dot<Number = u32> {
+pub(super) trait WholeDot {
     /// Vectors of as many numbers in single precision.
     type Single: Simd;
+    /// A vector of sums.
+    type V: Copy;
+    /// A word of inputs in every lane.
+    type Input: Copy;
+    /// Sums in a vector.
+    const LANES: usize;
+    /// Words of inputs for a line of weights: one of four inputs in 8 bits each, or two of two inputs in 16 bits each.
+    const PARTS: usize;
+    /// Returns sums of 0.
+    fn zero() -> Self::V;
+    /// Returns a word of inputs in every lane.
+    fn input(word: u32) -> Self::Input;
+    /// Adds the products of `input`, word `part` of those for a line, with the line's weights of the outputs from
+    /// `at * LANES` on to the sums.
+    fn add(sums: Self::V, input: Self::Input, line: &[u32], part: usize, at: usize) -> Self::V;
     /// Returns the sums in single precision, their bits read with a sign.
     fn to_single(sums: Self::V) -> <Self::Single as Simd>::V;
     /// Returns the sums from `at * LANES` on.
@@ -78,6 +97,6 @@ mod x86;
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) use rows::{BLOCK, Pairs, QueryBytes, RowDots, SignBlock};
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) use words::{Bf16, Bytes, set_words, to_bf16};
+pub(super) use words::{Bf16, Shorts, byte_words, set_words, split_pairs, to_bf16};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{NativeBf16, NativeBytes};

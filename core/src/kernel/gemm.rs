@@ -73,6 +73,12 @@ impl<T: Copy + Default> Panels<T> {
         column.zip(values).for_each(|(to, value)| *to = value);
     }
 
+    /// Returns the numbers of each input, panel by panel, a slice of the panel's width each.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn lines_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        self.data[self.start..].chunks_exact_mut(self.width).take(self.n.div_ceil(self.width) * self.k)
+    }
+
     /// Returns the weights of one input, a slice for each panel, with the output that each begins at.
     #[cfg(all(feature = "autodiff", feature = "flex"))]
     #[inline(always)]

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 #[cfg(target_arch = "x86_64")]
 use super::amx::has_amx;
 #[cfg(not(target_arch = "wasm32"))]
-use super::dot::{Bf16, Bytes, Dot, Pairs, RowDots, WholeDot};
+use super::dot::{Bf16, Dot, Pairs, RowDots, Shorts, WholeDot};
 #[cfg(target_arch = "x86_64")]
 use super::dot::{NativeBf16, NativeBytes};
 #[cfg(target_arch = "x86_64")]
@@ -197,7 +197,7 @@ impl Isa {
     #[allow(unsafe_code)]
     pub(super) fn run_whole<T: WholeTask>(self, task: T) {
         match self.0 {
-            Kind::Portable => task.run::<Bytes<Portable>, 8, 4>(),
+            Kind::Portable => task.run::<Shorts<Portable>, 8, 4>(),
             // SAFETY: `available` makes each kind only after it found its features on this machine.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { run_avx2_whole(task) },
@@ -219,6 +219,16 @@ impl Isa {
             Kind::Avx512 { vnni: true, .. } => 64,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 { .. } => 32,
+        }
+    }
+
+    /// Returns the [`WholeDot::PARTS`] of the products that [`Isa::run_whole`] and [`Isa::run_bytes`] run.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn whole_parts(self) -> usize {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { vnni: true, .. } => NativeBytes::PARTS,
+            _ => Shorts::<Portable>::PARTS,
         }
     }
 
@@ -266,13 +276,13 @@ impl Isa {
         Ok(())
     }
 
-    /// Runs a product of words of four numbers in 8 bits, the inputs without a sign and the weights with one, whose
+    /// Runs a product of inputs in 8 bits without a sign with weights in 8 bits with one, whose
     /// sums over groups of inputs are whole numbers. The panels are those of [`Isa::panel_width`].
     #[cfg(not(target_arch = "wasm32"))]
     #[allow(unsafe_code)]
     pub(super) fn run_bytes<T: WholeTask>(self, task: T) {
         match self.0 {
-            Kind::Portable => task.run::<Bytes<Portable>, 8, 4>(),
+            Kind::Portable => task.run::<Shorts<Portable>, 8, 4>(),
             // SAFETY: `available` makes each kind only after it found its features on this machine.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { run_avx2_whole(task) },
@@ -324,8 +334,7 @@ fn run_avx512_bf16<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBf16, 48, 7>();
 }
 
-// The sums of a group are in registers, those of the groups before it in memory. Where bytes are widened first, the
-// registers hold fewer rows.
+// The sums of a group are in registers, those of the groups before it in memory.
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
@@ -336,19 +345,19 @@ fn run_avx512_vnni_bytes<T: WholeTask>(task: T) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_bytes<T: WholeTask>(task: T) {
-    task.run::<Bytes<Avx512>, 48, 4>();
+    task.run::<Shorts<Avx512>, 48, 6>();
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,popcnt")]
 fn run_avx2_whole<T: WholeTask>(task: T) {
-    task.run::<Bytes<Avx2>, 16, 4>();
+    task.run::<Shorts<Avx2>, 16, 6>();
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_whole<T: WholeTask>(task: T) {
-    task.run::<Bytes<Avx512>, 32, 6>();
+    task.run::<Shorts<Avx512>, 32, 6>();
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
-//! Dot products of packed words for processors without AVX-512 BF16 or AVX-512 VNNI: the bf16 and 8-bit numbers of a
-//! word are widened, then multiplied.
+//! Dot products of packed words for processors without AVX-512 BF16 or AVX-512 VNNI: the bf16 numbers and the 8-bit
+//! weights of a word are widened, then multiplied.
 
 use std::marker::PhantomData;
 
@@ -27,6 +27,22 @@ pub(in super::super) fn set_words(numbers: &[f32], words: &mut [u32]) {
     }
 }
 
+/// Returns words of four numbers each, with zeros beyond the last one.
+pub(in super::super) fn byte_words(numbers: &[i8]) -> impl Iterator<Item = u32> {
+    let join = |word, number: &i8| word << 8 | u32::from(number.cast_unsigned());
+    numbers.chunks(4).map(move |numbers| numbers.iter().rev().fold(0, join))
+}
+
+/// Puts the low pairs of a line of words of four bytes before the high pairs, as a [`WholeDot`] of two parts reads them.
+pub(in super::super) fn split_pairs(line: &mut [u32]) {
+    let pairs = |shift: u32| line.iter().map(move |word| word >> shift & 0xffff);
+    let all: Vec<u32> = pairs(0).chain(pairs(16)).collect();
+    for (word, pair) in line.iter_mut().zip(all.as_chunks().0) {
+        let [low, high] = pair;
+        *word = low | high << 16;
+    }
+}
+
 /// Vectors of words.
 pub(in super::super) trait Words: Simd {
     /// A vector of `Simd::LANES` words.
@@ -39,10 +55,8 @@ pub(in super::super) trait Words: Simd {
     fn store_words(words: Self::W, to: &mut [u32], at: usize);
     /// Returns the low and the high half of every word, in bf16, as single precision.
     fn widen_halves(words: Self::W) -> [Self::V; 2];
-    /// Returns the even and the odd bytes of every word as pairs of 16-bit numbers; the bytes have no sign.
-    fn widen_unsigned(words: Self::W) -> [Self::W; 2];
-    /// Returns the even and the odd bytes of every word as pairs of 16-bit numbers; the bytes have a sign.
-    fn widen_signed(words: Self::W) -> [Self::W; 2];
+    /// Returns the pairs of bytes with a sign from word `first` on, as pairs of 16-bit numbers.
+    fn widen_pairs(from: &[u32], first: usize) -> Self::W;
     /// Adds the products of two pairs of signed 16-bit numbers to the 32-bit sum of each lane.
     fn add_pairs(sums: Self::W, a: Self::W, b: Self::W) -> Self::W;
     /// Returns signed 32-bit sums as single precision.
@@ -77,36 +91,27 @@ impl<S: Words> Dot for Bf16<S> {
     }
 }
 
-/// Products of four inputs without a sign and four weights with one, in 8 bits each, with 32-bit sums, which are whole
-/// numbers and thus the same on every instruction set.
-pub(in super::super) struct Bytes<S>(PhantomData<S>);
+/// Products of two inputs and two weights in 16 bits each. The weights are widened.
+pub(in super::super) struct Shorts<S>(PhantomData<S>);
 
-impl<S: Words> Dot for Bytes<S> {
-    type Number = u32;
+impl<S: Words> WholeDot for Shorts<S> {
+    type Single = S;
     type V = S::W;
-    type Input = [S::W; 2];
+    type Input = S::W;
     const LANES: usize = S::LANES;
+    const PARTS: usize = 2;
     #[inline(always)]
     fn zero() -> S::W {
         S::splat_word(0)
     }
     #[inline(always)]
-    fn input(x: u32) -> [S::W; 2] {
-        S::widen_unsigned(S::splat_word(x))
+    fn input(word: u32) -> S::W {
+        S::splat_word(word)
     }
     #[inline(always)]
-    fn add(sums: S::W, input: [S::W; 2], weights: &[u32], at: usize) -> S::W {
-        let weights = S::widen_signed(S::load_words(weights, at));
-        S::add_pairs(S::add_pairs(sums, input[0], weights[0]), input[1], weights[1])
+    fn add(sums: S::W, input: S::W, line: &[u32], part: usize, at: usize) -> S::W {
+        S::add_pairs(sums, input, S::widen_pairs(line, (part * line.len() + at * S::LANES) / 2))
     }
-    #[inline(always)]
-    fn store(sums: S::W, to: &mut [f32], at: usize) {
-        S::store(S::to_single(sums), to, at);
-    }
-}
-
-impl<S: Words> WholeDot for Bytes<S> {
-    type Single = S;
     #[inline(always)]
     fn to_single(sums: S::W) -> S::V {
         S::to_single(sums)
@@ -140,17 +145,14 @@ impl Words for Portable {
         [words.map(|word| f32::from_bits(word << 16)), words.map(|word| f32::from_bits(word & 0xffff_0000))]
     }
     #[inline(always)]
-    fn widen_unsigned(words: [u32; 4]) -> [[u32; 4]; 2] {
-        [words.map(|word| word & 0x00ff_00ff), words.map(|word| word >> 8 & 0x00ff_00ff)]
-    }
-    #[inline(always)]
-    fn widen_signed(words: [u32; 4]) -> [[u32; 4]; 2] {
-        let pair = |low: u8, high: u8| {
-            let [low, high] = [low, high].map(|byte| i16::from(byte as i8) as u16);
+    fn widen_pairs(from: &[u32], first: usize) -> [u32; 4] {
+        let pair = |bytes: u32| {
+            let [low, high, ..] =
+                bytes.to_le_bytes().map(|byte| i16::from(byte.cast_signed()).cast_unsigned());
             u32::from(low) | u32::from(high) << 16
         };
-        let bytes = words.map(u32::to_le_bytes);
-        [bytes.map(|[a, _, c, _]| pair(a, c)), bytes.map(|[_, b, _, d]| pair(b, d))]
+        let [low, high] = [from[first], from[first + 1]];
+        [low, low >> 16, high, high >> 16].map(pair)
     }
     #[inline(always)]
     fn add_pairs(sums: [u32; 4], a: [u32; 4], b: [u32; 4]) -> [u32; 4] {

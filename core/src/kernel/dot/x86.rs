@@ -15,7 +15,7 @@ use super::{Dot, WholeDot};
 macro_rules! words {
     (
         $name:ident, $words:ty, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $and:ident, $left:ident, $cast:ident,
-        $left16:ident, $right16:ident, $logical16:ident, $madd:ident, $add:ident, $single:ident
+        $half:ident, $widen:ident, $madd:ident, $add:ident, $single:ident
     ) => {
         // SAFETY of each call: this type reaches a task only where `Isa` enabled its instructions; a load or a store has
         // the address of an array of the vector's size.
@@ -43,12 +43,9 @@ macro_rules! words {
                 }
             }
             #[inline(always)]
-            fn widen_unsigned(words: $words) -> [$words; 2] {
-                unsafe { [$and(words, $splat(0x00ff_00ff)), $logical16::<8>(words)] }
-            }
-            #[inline(always)]
-            fn widen_signed(words: $words) -> [$words; 2] {
-                unsafe { [$right16::<8>($left16::<8>(words)), $right16::<8>(words)] }
+            fn widen_pairs(from: &[u32], first: usize) -> $words {
+                let from: &[u32; $lanes / 2] = from[first..].first_chunk().unwrap_or(&[0; $lanes / 2]);
+                unsafe { $widen($half(from.as_ptr().cast())) }
             }
             #[inline(always)]
             fn add_pairs(sums: $words, a: $words, b: $words) -> $words {
@@ -73,9 +70,8 @@ words!(
     _mm256_and_si256,
     _mm256_slli_epi32,
     _mm256_castsi256_ps,
-    _mm256_slli_epi16,
-    _mm256_srai_epi16,
-    _mm256_srli_epi16,
+    _mm_loadu_si128,
+    _mm256_cvtepi8_epi16,
     _mm256_madd_epi16,
     _mm256_add_epi32,
     _mm256_cvtepi32_ps
@@ -91,9 +87,8 @@ words!(
     _mm512_and_si512,
     _mm512_slli_epi32,
     _mm512_castsi512_ps,
-    _mm512_slli_epi16,
-    _mm512_srai_epi16,
-    _mm512_srli_epi16,
+    _mm256_loadu_si256,
+    _mm512_cvtepi8_epi16,
     _mm512_madd_epi16,
     _mm512_add_epi32,
     _mm512_cvtepi32_ps
@@ -132,31 +127,24 @@ impl Dot for NativeBf16 {
 pub(in super::super) struct NativeBytes;
 
 // SAFETY of each call: this type reaches a task only where `Isa` enabled its instructions.
-impl Dot for NativeBytes {
-    type Number = u32;
+impl WholeDot for NativeBytes {
+    type Single = Avx512;
     type V = __m512i;
     type Input = __m512i;
     const LANES: usize = 16;
+    const PARTS: usize = 1;
     #[inline(always)]
     fn zero() -> __m512i {
         Avx512::splat_word(0)
     }
     #[inline(always)]
-    fn input(x: u32) -> __m512i {
-        Avx512::splat_word(x)
+    fn input(word: u32) -> __m512i {
+        Avx512::splat_word(word)
     }
     #[inline(always)]
-    fn add(sums: __m512i, input: __m512i, weights: &[u32], at: usize) -> __m512i {
-        unsafe { _mm512_dpbusd_epi32(sums, input, Avx512::load_words(weights, at)) }
+    fn add(sums: __m512i, input: __m512i, line: &[u32], _part: usize, at: usize) -> __m512i {
+        unsafe { _mm512_dpbusd_epi32(sums, input, Avx512::load_words(line, at)) }
     }
-    #[inline(always)]
-    fn store(sums: __m512i, to: &mut [f32], at: usize) {
-        Avx512::store(Avx512::to_single(sums), to, at);
-    }
-}
-
-impl WholeDot for NativeBytes {
-    type Single = Avx512;
     #[inline(always)]
     fn to_single(sums: __m512i) -> __m512 {
         Avx512::to_single(sums)

@@ -20,8 +20,8 @@ mod tiles;
 
 use half::bf16;
 
-use super::super::dot::{Dot, WholeDot};
-use super::super::gemm::{MAX_VECTORS, Panels, ahead, blocks, product_by, step};
+use super::super::dot::{Dot, WholeDot, byte_words, split_pairs};
+use super::super::gemm::{MAX_VECTORS, Panels, ahead, blocks, product_by};
 use super::super::isa::{DotTask, Isa, MAX_MR, WholeTask};
 #[cfg(target_arch = "x86_64")]
 use super::super::tiles::{Tiles, WORDS};
@@ -84,6 +84,9 @@ impl NarrowPanels {
             }
             first += rows;
         }
+        if format == Format::Int8 && isa.whole_parts() == 2 {
+            packed.words.lines_mut().for_each(split_pairs);
+        }
         packed
     }
 
@@ -119,12 +122,7 @@ impl NarrowPanels {
         };
         let rows = values.chunks_exact(k).zip(scales.chunks_exact(k.div_ceil(GROUP)));
         for (row, (values, scales)) in (first..).zip(rows) {
-            let words = values.chunks(4).map(|four| {
-                let mut bytes = [0u8; 4];
-                bytes.iter_mut().zip(four).for_each(|(byte, value)| *byte = *value as u8);
-                u32::from_le_bytes(bytes)
-            });
-            self.words.set_row(row, words);
+            self.words.set_row(row, byte_words(values));
             for (group, (values, scale)) in values.chunks(GROUP).zip(scales).enumerate() {
                 let (width, scale) = (self.width, scale * part.factor);
                 let at = 2 * width * (row / width * k.div_ceil(GROUP) + group) + row % width;
@@ -191,7 +189,7 @@ impl WholeTask for Product<'_> {
     #[inline(always)]
     fn run<D: WholeDot, const NR: usize, const MR: usize>(self) {
         let Self { x, panels, inputs, mut to } = self;
-        inputs.fill_int8::<D::Single>(x, panels.k);
+        inputs.fill_int8::<D>(x, panels.k);
         let mut sums = [[0f32; NR]; MAX_MR];
         for (index, words) in panels.words.iter::<NR>().enumerate() {
             let panel = panels.panel_of(index, words);
@@ -249,16 +247,20 @@ impl<const NR: usize> BytePanel<'_, NR> {
         for (group, words) in self.words.chunks(GROUP_WORDS).enumerate() {
             let mut rows: [&[[u8; 4]]; ROWS] = [&[]; ROWS];
             for i in 0..ROWS {
-                rows[i] = &inputs.codes[(first + i) * stride + group * GROUP_WORDS..][..words.len()];
+                let at = (first + i) * stride + group * GROUP_WORDS;
+                rows[i] = &inputs.codes[D::PARTS * at..][..D::PARTS * words.len()];
             }
             let mut whole = [[D::zero(); MAX_VECTORS]; ROWS];
-            let mut input = [0u32; ROWS];
             for (k, weights) in words.iter().enumerate() {
                 prefetch_beyond(weights.as_slice(), ahead);
-                for i in 0..ROWS {
-                    input[i] = u32::from_le_bytes(rows[i][k]);
+                for part in 0..D::PARTS {
+                    for i in 0..ROWS {
+                        let input = D::input(u32::from_le_bytes(rows[i][k * D::PARTS + part]));
+                        for v in 0..NR / D::LANES {
+                            whole[i][v] = D::add(whole[i][v], input, weights, part, v);
+                        }
+                    }
                 }
-                step::<D, NR, ROWS>(&mut whole, input, weights);
             }
             // Row by row, not in a loop: the sums of one that is not unrolled would go through memory.
             let factors = &self.factors[group];

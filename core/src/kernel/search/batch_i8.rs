@@ -4,13 +4,10 @@
 //! Queries are quantized to eight bits too, coarser than in [`super::i8`], so that a product of bytes is one
 //! multiplication: use this module to choose rows. Sums are whole numbers, the same on every instruction set.
 
-use super::super::dot::WholeDot;
+use super::super::dot::{WholeDot, byte_words, split_pairs};
 use super::super::gemm::{Panels, blocks};
 use super::super::isa::{Isa, WholeTask, best};
 use super::i8::greatest;
-
-/// Numbers of a word.
-const WORD: usize = 4;
 
 /// The greatest magnitude of a query's number.
 const QUERY_LIMIT: f32 = 127.0;
@@ -45,27 +42,24 @@ impl QuantizedBatch {
     }
 
     fn with<'a>(isa: Isa, queries: impl ExactSizeIterator<Item = &'a [f32]>, dim: usize) -> Self {
-        let (words, width, count) = (dim.div_ceil(WORD), isa.whole_width(), queries.len());
+        let (words, width, count) = (dim.div_ceil(4), isa.whole_width(), queries.len());
         let mut panels = Panels::new(count, words, width);
         let mut starts = vec![0; count.next_multiple_of(width)];
         // So small that no sum of 32 bits overflows.
         let limit = QUERY_LIMIT.min((i32::MAX as usize / (128 * dim.max(1))) as f32);
-        let mut codes = vec![0u32; words];
+        let mut codes = vec![0; dim];
         for (at, query) in queries.enumerate() {
             let most = greatest(query);
             let inverse = if most >= f32::MIN_POSITIVE * QUERY_LIMIT { limit / most } else { 0.0 };
-            let mut total = 0i32;
-            for (word, numbers) in codes.iter_mut().zip(query.chunks(WORD)) {
-                let mut bytes = [0; WORD];
-                for (byte, value) in bytes.iter_mut().zip(numbers) {
-                    let code = (value * inverse).round() as i8;
-                    total += i32::from(code);
-                    *byte = code.cast_unsigned();
-                }
-                *word = u32::from_le_bytes(bytes);
+            for (code, value) in codes.iter_mut().zip(query) {
+                *code = (value * inverse).round() as i8;
             }
-            panels.set_rows(at, &codes);
+            panels.set_row(at, byte_words(&codes));
+            let total = codes.iter().map(|code| i32::from(*code)).sum::<i32>();
             starts[at] = total.wrapping_mul(-128).cast_unsigned();
+        }
+        if isa.whole_parts() == 2 {
+            panels.lines_mut().for_each(split_pairs);
         }
         Self { panels, starts, isa, dim, words }
     }
@@ -90,26 +84,14 @@ impl QuantizedBatch {
             return;
         }
         let rows = &rows[..scales.len() * self.dim];
-        words.0.resize(scales.len() * self.words, 0);
-        for (words, row) in words.0.chunks_exact_mut(self.words).zip(rows.chunks_exact(self.dim)) {
-            let (whole, rest) = row.as_chunks::<WORD>();
-            for (word, codes) in words.iter_mut().zip(whole) {
-                // The other sign bit: 128 more, without a sign.
-                *word = u32::from_le_bytes(codes.map(i8::cast_unsigned)) ^ 0x8080_8080;
-            }
-            if let (false, Some(word)) = (rest.is_empty(), words.last_mut()) {
-                let mut codes = [0; WORD];
-                codes.iter_mut().zip(rest).for_each(|(to, code)| *to = code.cast_unsigned() ^ 0x80);
-                *word = u32::from_le_bytes(codes);
-            }
-        }
-        self.isa.run_whole(Product { batch: self, rows: &words.0, scales, scores });
+        self.isa.run_whole(Product { batch: self, rows, words: &mut words.0, scales, scores });
     }
 }
 
 struct Product<'a> {
     batch: &'a QuantizedBatch,
-    rows: &'a [u32],
+    rows: &'a [i8],
+    words: &'a mut Vec<u32>,
     scales: &'a [f32],
     scores: &'a mut [f32],
 }
@@ -117,14 +99,18 @@ struct Product<'a> {
 impl WholeTask for Product<'_> {
     #[inline(always)]
     fn run<D: WholeDot, const NR: usize, const MR: usize>(self) {
-        let Self { batch, rows, scales, scores } = self;
-        let (words, count) = (batch.words, batch.len());
+        let Self { batch, rows, words: rows_in_words, scales, scores } = self;
+        let (words, count) = (D::PARTS * batch.words, batch.len());
+        rows_in_words.resize(scales.len() * words, 0);
+        for (to, row) in rows_in_words.chunks_exact_mut(words).zip(rows.chunks_exact(batch.dim)) {
+            set_row::<D>(row, to);
+        }
         let starts = batch.starts.as_chunks::<NR>().0;
         for (at, (panel, start)) in batch.panels.iter::<NR>().zip(starts).enumerate() {
             let (first_column, width) = (at * NR, NR.min(count - at * NR));
             for (first, block) in blocks::<MR>(scales.len()) {
                 let mut sums = [[0u32; MAX_WIDTH]; 6];
-                let rows = &rows[first * words..];
+                let rows = &rows_in_words[first * words..];
                 match block {
                     1 => tile::<D, NR, 1>(rows, panel, start, &mut sums),
                     2 => tile::<D, NR, 2>(rows, panel, start, &mut sums),
@@ -145,6 +131,30 @@ impl WholeTask for Product<'_> {
     }
 }
 
+/// Sets `words` to the numbers of a row plus 128, which have no sign.
+#[inline(always)]
+fn set_row<D: WholeDot>(row: &[i8], words: &mut [u32]) {
+    // The other sign bit is 128 more.
+    let unsigned = |code: &i8| u32::from(code.cast_unsigned() ^ 0x80);
+    if D::PARTS == 1 {
+        let (whole, rest) = row.as_chunks::<4>();
+        for (word, codes) in words.iter_mut().zip(whole) {
+            *word = u32::from_le_bytes(codes.map(i8::cast_unsigned)) ^ 0x8080_8080;
+        }
+        if let (false, Some(word)) = (rest.is_empty(), words.last_mut()) {
+            *word = rest.iter().rev().fold(0, |word, code| word << 8 | unsigned(code));
+        }
+    } else {
+        let (whole, rest) = row.as_chunks::<2>();
+        for (word, [low, high]) in words.iter_mut().zip(whole) {
+            *word = unsigned(low) | unsigned(high) << 16;
+        }
+        if let ([last], Some(word)) = (rest, words.get_mut(whole.len())) {
+            *word = unsigned(last);
+        }
+    }
+}
+
 /// Computes the sums of `ROWS` rows with a panel.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "loops over fixed arrays by index are what stays in registers")]
@@ -154,7 +164,10 @@ fn tile<D: WholeDot, const NR: usize, const ROWS: usize>(
     start: &[u32; NR],
     sums: &mut [[u32; MAX_WIDTH]; 6],
 ) {
-    let rows: [&[u32]; ROWS] = std::array::from_fn(|row| &rows[row * panel.len()..][..panel.len()]);
+    let rows: [&[u32]; ROWS] = {
+        let words = D::PARTS * panel.len();
+        std::array::from_fn(|row| &rows[row * words..][..words])
+    };
     let mut acc = [[D::zero(); MAX_VECTORS]; ROWS];
     for i in 0..ROWS {
         for v in 0..NR / D::LANES {
@@ -162,10 +175,12 @@ fn tile<D: WholeDot, const NR: usize, const ROWS: usize>(
         }
     }
     for k in 0..panel.len() {
-        for i in 0..ROWS {
-            let input = D::input(rows[i][k]);
-            for v in 0..NR / D::LANES {
-                acc[i][v] = D::add(acc[i][v], input, &panel[k], v);
+        for part in 0..D::PARTS {
+            for i in 0..ROWS {
+                let input = D::input(rows[i][k * D::PARTS + part]);
+                for v in 0..NR / D::LANES {
+                    acc[i][v] = D::add(acc[i][v], input, &panel[k], part, v);
+                }
             }
         }
     }

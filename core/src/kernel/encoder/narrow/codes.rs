@@ -21,11 +21,24 @@ impl Codes {
     /// Sets `codes` to those of numbers of the group.
     #[inline(always)]
     pub(super) fn write(&self, numbers: &[f32], codes: &mut [u8]) {
+        for (code, x) in codes.iter_mut().zip(numbers) {
+            *code = self.code(*x);
+        }
+    }
+
+    /// Sets `bytes` to the codes of numbers of the group, in 16 bits each, the low byte first.
+    #[inline(always)]
+    pub(super) fn write_shorts(&self, numbers: &[f32], bytes: &mut [u8]) {
+        for (bytes, x) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+            *bytes = u16::from(self.code(*x)).to_le_bytes();
+        }
+    }
+
+    #[inline(always)]
+    fn code(&self, x: f32) -> u8 {
         // Added and taken off again, it rounds to a whole number in the low mantissa bits.
         const ROUND: f32 = 12_582_912.0;
-        for (code, x) in codes.iter_mut().zip(numbers) {
-            *code = ((x - self.least) * self.inverse + ROUND).to_bits() as u8;
-        }
+        ((x - self.least) * self.inverse + ROUND).to_bits() as u8
     }
 
     /// Returns the scale and the offset of the codes.

@@ -1,7 +1,6 @@
 //! Inputs of a layer in narrow numbers.
 
-use super::super::super::dot::set_words;
-use super::super::super::vector::Simd;
+use super::super::super::dot::{WholeDot, set_words};
 use super::GROUP;
 use super::codes::Codes;
 #[cfg(target_arch = "x86_64")]
@@ -12,8 +11,8 @@ use super::tiles::TileInput;
 pub(in super::super) struct NarrowInput {
     /// In bf16, `[m][ceil(k / 2)]`.
     pub(super) words: Vec<u32>,
-    /// In 8 bits, the codes of each four inputs, `[m][ceil(k / 4)]`. Codes beyond `k` have no meaning: their weights
-    /// are 0.
+    /// In 8 bits, the words of codes that [`WholeDot`] multiplies, `[m][ceil(k / 4)][parts]`. Codes beyond `k` have no
+    /// meaning: their weights are 0.
     pub(super) codes: Vec<[u8; 4]>,
     /// In 8 bits, the scale and the offset of each group of inputs, `[m, groups]`.
     pub(super) scales: Vec<[f32; 2]>,
@@ -35,14 +34,18 @@ impl NarrowInput {
     /// Replaces the contents by `x`, row-major `[m, k]`, in 8 bits. The scale of a group with a number that is not
     /// finite is NaN, and so are its products.
     #[inline(always)]
-    pub(super) fn fill_int8<S: Simd>(&mut self, x: &[f32], k: usize) {
-        let stride = k.div_ceil(4);
+    pub(super) fn fill_int8<D: WholeDot>(&mut self, x: &[f32], k: usize) {
+        let stride = D::PARTS * k.div_ceil(4);
         self.codes.resize(x.len() / k * stride, [0; 4]);
         self.scales.clear();
         for (row, to) in x.chunks_exact(k).zip(self.codes.chunks_exact_mut(stride)) {
-            for (group, codes) in row.chunks(GROUP).zip(to.as_flattened_mut().chunks_mut(GROUP)) {
-                let codes_of = Codes::of::<S>(group);
-                codes_of.write(group, codes);
+            for (group, codes) in row.chunks(GROUP).zip(to.as_flattened_mut().chunks_mut(D::PARTS * GROUP)) {
+                let codes_of = Codes::of::<D::Single>(group);
+                if D::PARTS == 1 {
+                    codes_of.write(group, codes);
+                } else {
+                    codes_of.write_shorts(group, codes);
+                }
                 self.scales.push(codes_of.scale_and_offset());
             }
         }
