@@ -55,8 +55,9 @@ pub(in super::super) trait Words: Simd {
     fn store_words(words: Self::W, to: &mut [u32], at: usize);
     /// Returns the low and the high half of every word, in bf16, as single precision.
     fn widen_halves(words: Self::W) -> [Self::V; 2];
-    /// Returns the pairs of bytes with a sign from word `first` on, as pairs of 16-bit numbers.
-    fn widen_pairs(from: &[u32], first: usize) -> Self::W;
+    /// Returns the pairs of bytes with a sign in half a vector of words, that from `at * LANES / 2` on, as words of two
+    /// 16-bit numbers.
+    fn widen_pairs(from: &[u32], at: usize) -> Self::W;
     /// Adds the products of two pairs of signed 16-bit numbers to the 32-bit sum of each lane.
     fn add_pairs(sums: Self::W, a: Self::W, b: Self::W) -> Self::W;
     /// Returns signed 32-bit sums as single precision.
@@ -110,7 +111,7 @@ impl<S: Words> WholeDot for Shorts<S> {
     }
     #[inline(always)]
     fn add(sums: S::W, input: S::W, line: &[u32], part: usize, at: usize) -> S::W {
-        S::add_pairs(sums, input, S::widen_pairs(line, (part * line.len() + at * S::LANES) / 2))
+        S::add_pairs(sums, input, S::widen_pairs(line, part * (line.len() / S::LANES) + at))
     }
     #[inline(always)]
     fn to_single(sums: S::W) -> S::V {
@@ -145,13 +146,13 @@ impl Words for Portable {
         [words.map(|word| f32::from_bits(word << 16)), words.map(|word| f32::from_bits(word & 0xffff_0000))]
     }
     #[inline(always)]
-    fn widen_pairs(from: &[u32], first: usize) -> [u32; 4] {
+    fn widen_pairs(from: &[u32], at: usize) -> [u32; 4] {
         let pair = |bytes: u32| {
             let [low, high, ..] =
                 bytes.to_le_bytes().map(|byte| i16::from(byte.cast_signed()).cast_unsigned());
             u32::from(low) | u32::from(high) << 16
         };
-        let [low, high] = [from[first], from[first + 1]];
+        let [low, high]: [u32; 2] = from.as_chunks().0[at];
         [low, low >> 16, high, high >> 16].map(pair)
     }
     #[inline(always)]

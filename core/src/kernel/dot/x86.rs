@@ -43,8 +43,8 @@ macro_rules! words {
                 }
             }
             #[inline(always)]
-            fn widen_pairs(from: &[u32], first: usize) -> $words {
-                let from: &[u32; $lanes / 2] = from[first..].first_chunk().unwrap_or(&[0; $lanes / 2]);
+            fn widen_pairs(from: &[u32], at: usize) -> $words {
+                let from: &[u32; $lanes / 2] = &from.as_chunks().0[at];
                 unsafe { $widen($half(from.as_ptr().cast())) }
             }
             #[inline(always)]
